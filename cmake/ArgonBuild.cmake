@@ -1,0 +1,50 @@
+# How every target of Argon is compiled: language level, warnings, sanitizers, and the numeric rules.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+set(ARGON_SANITIZE "" CACHE STRING "Sanitizers for every target: address, undefined, thread (comma separated)")
+if(ARGON_SANITIZE)
+  add_compile_options(-fsanitize=${ARGON_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ARGON_SANITIZE})
+endif()
+
+find_program(ARGON_CCACHE ccache)
+if(ARGON_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ARGON_CCACHE})
+endif()
+
+include(ExactMath)
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+include_directories(${CMAKE_SOURCE_DIR})
+
+# argon_library(NAME SOURCES a.cpp ... [DEPS lib ...]): a static library of the engine.
+function(argon_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_link_libraries(${name} PUBLIC ${A_DEPS})
+endfunction()
+
+# argon_test(NAME SOURCES a.cpp ... [DEPS lib ...] [LABEL long]): a GoogleTest program, each case a CTest test.
+# Tests labelled long are what `make test-long` runs; `make test` leaves them out.
+function(argon_test name)
+  if(NOT ARGON_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(A "" "LABEL" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_DEPS} argon_harness GTest::gtest)
+  include(GoogleTest)
+  if(NOT A_LABEL)
+    set(A_LABEL short)
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    PROPERTIES LABELS ${A_LABEL} TIMEOUT 1200)
+endfunction()
