@@ -1,0 +1,21 @@
+// The gated activation of an expert: h = (g*sigmoid(g))*u.
+//
+// Shapes  g, u, h [rows][F]; h may be g.   Units  rows.   Source: Shazeer 2020; NUMERICS.md "Operations" (expert).
+#pragma once
+
+#include <cstdint>
+
+#include "ops/route.h"
+
+namespace argon::ops {
+
+struct SwigluArgs {
+  const float *g, *u;
+  float* h;
+  int64_t rows, F;
+};
+
+inline int64_t units(const SwigluArgs& a) { return a.rows; }
+void swiglu_ref(const SwigluArgs&, int64_t begin, int64_t end);
+
+}  // namespace argon::ops

@@ -1,0 +1,11 @@
+#include "ops/swiglu/swiglu.h"
+
+#include "base/exact_math.h"
+
+namespace argon::ops {
+
+void swiglu_ref(const SwigluArgs& a, int64_t begin, int64_t end) {
+  for (int64_t i = begin * a.F; i < end * a.F; ++i) a.h[i] = silu32(a.g[i]) * a.u[i];
+}
+
+}  // namespace argon::ops
