@@ -1,7 +1,9 @@
-// exp, log, log1p and what follows from them, defined once for C++, CUDA and Metal (NUMERICS.md, ground rules).
+// exp, log, log1p and what follows from them, defined once for C++, CUDA and Metal (NUMERICS.md, ground
+// rules).
 //
-// Built from fma, products, sums, one division and integer operations only, each rounded once to nearest even, without
-// branches (selects), so loops over these functions vectorise and every processor gives the same bits.
+// Built from fma, products, sums, one division and integer operations only, each rounded once to nearest
+// even, without branches (selects), so loops over these functions vectorise and every processor gives the
+// same bits.
 //   exp32       within 1 ulp for -87.3f <= x <= 88.7228f; +0 below, +inf above
 //   log32       within 1 ulp; log(+-0) = -inf, log(x < 0) = NaN
 //   log1p32     within 1 ulp; log1p(-1) = -inf, log1p(x < -1) = NaN
@@ -9,13 +11,16 @@
 //   silu32      x*sigmoid(x), within 3.5 ulp where sigmoid is normal (x >= -87.3f; below it is -0)
 //   softplus32  x > 20 ? x : log1p(exp(x)), within 3 ulp for x >= -87.3f
 //   fma32       a*b+c rounded once
-// Subnormal inputs and results count as zero of their sign: run under base/fp_env.h. NaN in gives NaN out (its payload is not
-// promised). The measured bounds are in base/tests/exact_math_test.cpp and _long_test.cpp.
+// Subnormal inputs and results count as zero of their sign: run under base/fp_env.h. NaN in gives NaN out
+// (its payload is not promised). The measured bounds are in base/tests/exact_math_test.cpp and
+// _long_test.cpp.
 //
-// What each compiler must be told: no contraction, no reassociation, no fast math, correctly rounded division.
+// What each compiler must be told: no contraction, no reassociation, no fast math, correctly rounded
+// division.
 //   GCC, Clang  cmake/ExactMath.cmake
-//   nvcc        --fmad=false --ftz=true --prec-div=true (the device code below spells its fma and division out)
-//   Metal       math mode safe, where the specification promises correctly rounded + - * / and fma, and in each file
+//   nvcc        --fmad=false --ftz=true --prec-div=true (the device code below spells its fma and division
+//   out) Metal       math mode safe, where the specification promises correctly rounded + - * / and fma, and
+//   in each file
 //               `#pragma METAL fp contract(off)`, which this header repeats
 // C++14 is enough (Metal). Functions live in ARGON_ISA_NS: base/isa_namespace.h says why.
 #pragma once
@@ -59,15 +64,17 @@ ARGON_MATH_FN float f32_from_bits(uint32_t u) {
 }
 
 #if !defined(__METAL_VERSION__) && !defined(__CUDA_ARCH__)
-// a*b+c rounded once, for processors without the instruction. The product of two 24-bit significands is exact in
-// double and far from its limits; the sum with c is rounded to odd there (its last bit stands for all that was lost), and
-// with 53 >= 24+2 bits, narrowing such a value gives the correctly rounded result (Boldo and Melquiond, 2008).
+// a*b+c rounded once, for processors without the instruction. The product of two 24-bit significands is exact
+// in double and far from its limits; the sum with c is rounded to odd there (its last bit stands for all that
+// was lost), and with 53 >= 24+2 bits, narrowing such a value gives the correctly rounded result (Boldo and
+// Melquiond, 2008).
 inline float soft_fma32(float a, float b, float c) {
   const double p = static_cast<double>(a) * static_cast<double>(b);
   const double d = static_cast<double>(c);
   const double s = p + d;
   const double t = s - p;
-  const double lost = (p - (s - t)) + (d - t);  // exactly what the sum lost (Knuth's two-sum); NaN when s is not finite
+  const double lost =
+      (p - (s - t)) + (d - t);  // exactly what the sum lost (Knuth's two-sum); NaN when s is not finite
   const int64_t u = __builtin_bit_cast(int64_t, s);
   // An inexact even s moves one step to the odd neighbour on the side of `lost`.
   const int64_t inexact = static_cast<int64_t>(lost > 0.0) | static_cast<int64_t>(lost < 0.0);
@@ -142,8 +149,8 @@ ARGON_MATH_FN float log32(float x) {
   const int32_t e = static_cast<int32_t>(u - 0x3f400000u) >> 23;
   const float f = f32_from_bits(u - (static_cast<uint32_t>(e) << 23)) - 1.0f;
   float y = log_core32(static_cast<float>(e), f, 0.0f);
-  y = u >= 0x7f800000u ? f32_from_bits(0x7fc00000u) : y;                             // negative or NaN
-  y = (u & 0x7fffffffu) < 0x00800000u ? f32_from_bits(0xff800000u) : y;              // zero
+  y = u >= 0x7f800000u ? f32_from_bits(0x7fc00000u) : y;                 // negative or NaN
+  y = (u & 0x7fffffffu) < 0x00800000u ? f32_from_bits(0xff800000u) : y;  // zero
   return u == 0x7f800000u ? x : y;
 }
 
@@ -152,15 +159,15 @@ ARGON_MATH_FN float log1p32(float x) {
   const float sum = 1.0f + x;
   const uint32_t v = f32_bits(sum);
   const int32_t e = static_cast<int32_t>(v - 0x3f400000u) >> 23;
-  // 1+f = (1+x)/2^e is formed from x, not from the rounded sum: for e <= 24 as x/2^e + (1/2^e - 1), which is exact or
-  // (large e) close enough; above, the sum is x itself.
+  // 1+f = (1+x)/2^e is formed from x, not from the rounded sum: for e <= 24 as x/2^e + (1/2^e - 1), which is
+  // exact or (large e) close enough; above, the sum is x itself.
   const float scale = f32_from_bits((127u - static_cast<uint32_t>(e)) << 23);
   const float near = fma32(x, scale, scale - 1.0f);
   const float far = f32_from_bits(v - (static_cast<uint32_t>(e) << 23)) - 1.0f;
   float y = log_core32(static_cast<float>(e), e > 24 ? far : near, 0.0f);
-  y = u > 0xbf800000u ? f32_from_bits(0x7fc00000u) : y;                              // below -1
-  y = u == 0xbf800000u ? f32_from_bits(0xff800000u) : y;                             // -1
-  y = (u & 0x7fffffffu) < 0x00800000u ? f32_from_bits(u & 0x80000000u) : y;          // zero of its sign
+  y = u > 0xbf800000u ? f32_from_bits(0x7fc00000u) : y;                      // below -1
+  y = u == 0xbf800000u ? f32_from_bits(0xff800000u) : y;                     // -1
+  y = (u & 0x7fffffffu) < 0x00800000u ? f32_from_bits(u & 0x80000000u) : y;  // zero of its sign
   return (u & 0x7fffffffu) > 0x7f800000u || u == 0x7f800000u ? x : y;
 }
 

@@ -1,6 +1,6 @@
-// The floating-point mode of the numeric contract: subnormals count as zero, as inputs and as results, in every
-// thread that computes numbers. It is a mode of the CPU per thread, so it is set where numbers are computed and put
-// back where libraries parse text.
+// The floating-point mode of the numeric contract: subnormals count as zero, as inputs and as results, in
+// every thread that computes numbers. It is a mode of the CPU per thread, so it is set where numbers are
+// computed and put back where libraries parse text.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace argon {
 
-// While alive, this thread flushes subnormals (x86: MXCSR FTZ and DAZ; AArch64: FPCR.FZ), rounds to nearest even.
+// While alive, this thread flushes subnormals (x86: MXCSR FTZ and DAZ; AArch64: FPCR.FZ), rounds to nearest
+// even.
 class ScopedFlushSubnormals {
  public:
   ScopedFlushSubnormals() : saved_(read()) {

@@ -1,9 +1,10 @@
 // Conversions between float32 and the narrow float formats, by integer operations, for C++, CUDA and Metal.
 //
-// Widening is exact; f16 subnormals become the normal float32 of the same value, also while the processor flushes
-// subnormals. A bf16 subnormal widens to a float32 subnormal, which counts as zero when it is used. Narrowing rounds to
-// nearest even; a float32 subnormal counts as zero of its sign. NaN stays NaN (made quiet, as F16C does), infinity stays.
-// Results equal the x86 F16C instructions on every input (under DAZ). Functions live in ARGON_ISA_NS: base/isa_namespace.h.
+// Widening is exact; f16 subnormals become the normal float32 of the same value, also while the processor
+// flushes subnormals. A bf16 subnormal widens to a float32 subnormal, which counts as zero when it is used.
+// Narrowing rounds to nearest even; a float32 subnormal counts as zero of its sign. NaN stays NaN (made
+// quiet, as F16C does), infinity stays. Results equal the x86 F16C instructions on every input (under DAZ).
+// Functions live in ARGON_ISA_NS: base/isa_namespace.h.
 #pragma once
 
 #include "base/exact_math.h"
@@ -57,7 +58,8 @@ ARGON_MATH_FN float e4m3_to_f32(uint8_t c) {
   return f32_from_bits(sign | r);
 }
 
-// The scales of NVFP4: unsigned E4M3 whose codes 0 and 0x7f mean 0 (GGUF.md). The top bit is not part of the value.
+// The scales of NVFP4: unsigned E4M3 whose codes 0 and 0x7f mean 0 (GGUF.md). The top bit is not part of the
+// value.
 ARGON_MATH_FN float ue4m3_to_f32(uint8_t c) {
   const uint8_t m = c & 0x7fu;
   return m == 0x7fu ? 0.0f : e4m3_to_f32(m);

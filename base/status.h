@@ -1,5 +1,6 @@
-// Errors at the edges (files, command line, requests) as values: a Status carries a class and one line of text
-// that names the thing, what was found, what was wanted and what to do. Nothing in the engine throws on purpose.
+// Errors at the edges (files, command line, requests) as values: a Status carries a class and one line of
+// text that names the thing, what was found, what was wanted and what to do. Nothing in the engine throws on
+// purpose.
 #pragma once
 
 #include <optional>
@@ -41,8 +42,8 @@ inline Status internal_error(std::string m) { return {Code::kInternal, std::move
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}              // NOLINT: implicit on purpose
-  Result(Status status) : status_(std::move(status)) {       // NOLINT: implicit on purpose
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit on purpose
+  Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit on purpose
     if (status_.ok()) status_ = internal_error("a Result was made from an ok Status without a value");
   }
 
@@ -67,8 +68,8 @@ class [[nodiscard]] Result {
 #define ARGON_CONCAT(a, b) ARGON_CONCAT_(a, b)
 
 // Return from the enclosing function if `expr` (a Status) is not ok.
-#define ARGON_RETURN_IF_ERROR(expr)             \
-  do {                                          \
+#define ARGON_RETURN_IF_ERROR(expr)                       \
+  do {                                                    \
     if (::argon::Status s_ = (expr); !s_.ok()) return s_; \
   } while (0)
 

@@ -23,8 +23,8 @@ void pause_cpu() {
 #endif
 }
 
-// About 50 microseconds of polling: longer than the gaps between the operations of one token, so that a thread does
-// not go to sleep inside one, short enough not to burn a core while the user thinks.
+// About 50 microseconds of polling: longer than the gaps between the operations of one token, so that a
+// thread does not go to sleep inside one, short enough not to burn a core while the user thinks.
 constexpr int kSpins = 2000;
 
 // CPUs that a cgroup v2 or v1 quota allows, rounded up; a large number when there is no quota.
@@ -37,7 +37,8 @@ int cgroup_quota() {
   }
   std::ifstream q1("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p1("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   double q = 0;
-  if (q1 >> q && p1 >> period && q > 0 && period > 0) return std::max(1, static_cast<int>((q + period - 1) / period));
+  if (q1 >> q && p1 >> period && q > 0 && period > 0)
+    return std::max(1, static_cast<int>((q + period - 1) / period));
   return 1 << 20;
 }
 
@@ -63,9 +64,9 @@ ThreadPool::~ThreadPool() {
   for (auto& w : workers_) w.join();
 }
 
-// A claim counts claims_ down; only a positive old value owns a chunk. A late thread that finds an exhausted counter
-// owns nothing, and one that finds the next job's counter owns a chunk of that job, whose description it then sees:
-// the job cannot be replaced before that chunk is finished.
+// A claim counts claims_ down; only a positive old value owns a chunk. A late thread that finds an exhausted
+// counter owns nothing, and one that finds the next job's counter owns a chunk of that job, whose description
+// it then sees: the job cannot be replaced before that chunk is finished.
 bool ThreadPool::run_one_chunk() {
   if (claims_.load(std::memory_order_relaxed) <= 0) return false;
   const int64_t left = claims_.fetch_sub(1, std::memory_order_acq_rel);

@@ -1,5 +1,5 @@
-// A fixed set of threads that run the units of one job at a time. Who runs a unit never changes what it computes:
-// units of a job are independent, so any thread count gives the same bits.
+// A fixed set of threads that run the units of one job at a time. Who runs a unit never changes what it
+// computes: units of a job are independent, so any thread count gives the same bits.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@ namespace argon {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling thread; values below 1 count as 1. Every thread flushes subnormals (fp_env.h).
+  // `threads` counts the calling thread; values below 1 count as 1. Every thread flushes subnormals
+  // (fp_env.h).
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -21,13 +22,15 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls fn(begin, end) until the `units` units 0..units-1 have run once each, in chunks of about units/(4*size)
-  // and at least `grain`; returns when all have finished. One caller at a time; not to be called from inside a job.
+  // Calls fn(begin, end) until the `units` units 0..units-1 have run once each, in chunks of about
+  // units/(4*size) and at least `grain`; returns when all have finished. One caller at a time; not to be
+  // called from inside a job.
   template <class Fn>
   void run(int64_t units, int64_t grain, Fn&& fn) {
     using F = std::remove_reference_t<Fn>;
-    run_erased(units, grain, [](void* f, int64_t b, int64_t e) { (*static_cast<F*>(f))(b, e); },
-               const_cast<void*>(static_cast<const void*>(&fn)));
+    run_erased(
+        units, grain, [](void* f, int64_t b, int64_t e) { (*static_cast<F*>(f))(b, e); },
+        const_cast<void*>(static_cast<const void*>(&fn)));
   }
 
   // The number of processors this process may use: the affinity mask, capped by the cgroup's CPU quota.

@@ -1,10 +1,10 @@
-// One table per operation, four uses: the rows of ops/<op>/<op>_routes.inc declare the CPU kernels, dispatch them,
-// and drive the parity test and the bench. A row is
+// One table per operation, four uses: the rows of ops/<op>/<op>_routes.inc declare the CPU kernels, dispatch
+// them, and drive the parity test and the bench. A row is
 //     ROUTE(kernel, isa, min_rows, max_rows)
-// for a function `void kernel(const Args&, int64_t begin, int64_t end)` that computes units begin..end-1 of the
-// operation; what a unit is, and what counts as rows (tokens, mostly), is the operation's contract. The scalar reference is
-// the row of isa kScalar that covers every size. The first row that fits the machine and the size is taken, so faster
-// rows stand first.
+// for a function `void kernel(const Args&, int64_t begin, int64_t end)` that computes units begin..end-1 of
+// the operation; what a unit is, and what counts as rows (tokens, mostly), is the operation's contract. The
+// scalar reference is the row of isa kScalar that covers every size. The first row that fits the machine and
+// the size is taken, so faster rows stand first.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ const Route<Args>& pick_route(const Route<Args> (&routes)[N], Isa isa, int64_t r
 // The last row is the reference and covers every size, so dispatch never fails. For static_assert.
 template <class Args, std::size_t N>
 constexpr bool routes_complete(const Route<Args> (&routes)[N]) {
-  return routes[N - 1].isa == Isa::kScalar && routes[N - 1].min_rows == 0 && routes[N - 1].max_rows == kAnyRows;
+  return routes[N - 1].isa == Isa::kScalar && routes[N - 1].min_rows == 0 &&
+         routes[N - 1].max_rows == kAnyRows;
 }
 
 }  // namespace argon::ops

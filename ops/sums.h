@@ -23,7 +23,8 @@ static inline float dot_sum32(const float* a, const float* b, int64_t n) {
   return fold32(lane);
 }
 
-// sum256 of a[i]*b[i]: 256 lanes; each group of 32 is folded; the 8 totals are ((w0+w1)+(w2+w3))+((w4+w5)+(w6+w7)).
+// sum256 of a[i]*b[i]: 256 lanes; each group of 32 is folded; the 8 totals are
+// ((w0+w1)+(w2+w3))+((w4+w5)+(w6+w7)).
 static inline float dot_sum256(const float* a, const float* b, int64_t n) {
   float lane[256] = {};
   for (int64_t i = 0; i < n; ++i) lane[i % 256] = fma32(a[i], b[i], lane[i % 256]);

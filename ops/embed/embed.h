@@ -1,8 +1,8 @@
-// Row look-up in a weight matrix (token embedding, n-gram table): y[i] = row ids[i], widened as NUMERICS.md says: float types
-// exactly, integer codes as code*sw rounded once, with a minimum fma(code, sw, -mw).
+// Row look-up in a weight matrix (token embedding, n-gram table): y[i] = row ids[i], widened as NUMERICS.md
+// says: float types exactly, integer codes as code*sw rounded once, with a minimum fma(code, sw, -mw).
 //
-// Shapes  w [rows][K]; ids [n], 0 <= ids < rows; y [n][copies][K]: each row is written `copies` times (the residual streams).
-// Units   ids.
+// Shapes  w [rows][K]; ids [n], 0 <= ids < rows; y [n][copies][K]: each row is written `copies` times (the
+// residual streams). Units   ids.
 #pragma once
 
 #include <cstdint>

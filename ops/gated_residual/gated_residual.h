@@ -1,7 +1,9 @@
-// The gated residual (hyper-connection) round a block: C residual streams x [T][C][H] are normed, mixed into the block's
-// input h, and the block's output b is added back to each stream through a gate (MODEL.md "Gated residual").
+// The gated residual (hyper-connection) round a block: C residual streams x [T][C][H] are normed, mixed into
+// the block's input h, and the block's output b is added back to each stream through a gate (MODEL.md "Gated
+// residual").
 //
-//   gr_norm   with b: x_c = fma(2/(1+exp(-inj_c)), b, x_c) first; then n_c = (x_c*r_c)*w_c, r_c = 1/sqrt(ss/H + eps),
+//   gr_norm   with b: x_c = fma(2/(1+exp(-inj_c)), b, x_c) first; then n_c = (x_c*r_c)*w_c, r_c = 1/sqrt(ss/H
+//   + eps),
 //             ss by sum256 when H >= 512, else sum32.
 //   gr_apply  the first half alone.
 //   gr_gate   after the projections of n: lo = silu(down*(1/C)) and inj = inj*(1/C), both in place.

@@ -1,7 +1,6 @@
-#include "ops/gated_residual/gated_residual.h"
-
 #include <cmath>
 
+#include "ops/gated_residual/gated_residual.h"
 #include "ops/sums.h"
 
 namespace argon::ops {

@@ -8,13 +8,14 @@ namespace {
 
 // u = silu(conv) of D channels from `channel` on, at token t. Columns before the pass come from the history.
 void conv_silu(const GdnPreArgs& a, int64_t t, int64_t channel, float* u) {
-  const int64_t ch = a.s.channels();
+  const int64_t ch = channels(a.s);
   for (int64_t i = 0; i < a.s.D; ++i) {
     const float* w = a.conv_w + (channel + i) * kGdnConvTaps;
     float conv = 0.0f;
     for (int64_t tap = 0; tap < kGdnConvTaps; ++tap) {
       const int64_t at = t - (kGdnConvTaps - 1) + tap;
-      const float x = at >= 0 ? a.qkv[at * ch + channel + i] : a.history[(at + kGdnConvTaps - 1) * ch + channel + i];
+      const float x =
+          at >= 0 ? a.qkv[at * ch + channel + i] : a.history[(at + kGdnConvTaps - 1) * ch + channel + i];
       conv = tap == 0 ? w[0] * x : fma32(w[tap], x, conv);
     }
     u[i] = silu32(conv);
@@ -23,7 +24,7 @@ void conv_silu(const GdnPreArgs& a, int64_t t, int64_t channel, float* u) {
 
 // The last 3 columns of (history, qkv) become the history of D channels.
 void keep_history(const GdnPreArgs& a, int64_t channel) {
-  const int64_t ch = a.s.channels(), keep = kGdnConvTaps - 1;
+  const int64_t ch = channels(a.s), keep = kGdnConvTaps - 1;
   for (int64_t j = 0; j < keep; ++j) {
     const int64_t at = a.s.T - keep + j;
     for (int64_t i = channel; i < channel + a.s.D; ++i) {

@@ -1,5 +1,5 @@
-// Writes rows into a sequence's cache in the cache's type: dst[position0 + t][i] = x[t][i], narrowed to nearest even for
-// f16. Used for keys, values and the indexer's raw keys; attention reads what was stored.
+// Writes rows into a sequence's cache in the cache's type: dst[position0 + t][i] = x[t][i], narrowed to
+// nearest even for f16. Used for keys, values and the indexer's raw keys; attention reads what was stored.
 //
 // Shapes  x rows of n values, `stride` apart; dst [capacity][n] of `type`.   Units  rows.
 #pragma once

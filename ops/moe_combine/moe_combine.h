@@ -1,6 +1,6 @@
-// The experts' rows of a token, weighted and added to the shared expert: s = sg*shared, then for k in rank order
-// s = fma(w_k, y[slot_k], s); absent slots (slot < 0) are skipped. Only here are expert outputs added, so where an expert
-// ran cannot matter.
+// The experts' rows of a token, weighted and added to the shared expert: s = sg*shared, then for k in rank
+// order s = fma(w_k, y[slot_k], s); absent slots (slot < 0) are skipped. Only here are expert outputs added,
+// so where an expert ran cannot matter.
 //
 // Shapes  y [S][H] expert rows; slot, w [T][K]; shared, out [T][H]; sg [T].   Units  tokens.
 // Source  NUMERICS.md "Operations" (expert).

@@ -1,6 +1,5 @@
-#include "ops/moe_combine/moe_combine.h"
-
 #include "base/exact_math.h"
+#include "ops/moe_combine/moe_combine.h"
 
 namespace argon::ops {
 

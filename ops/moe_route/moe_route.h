@@ -2,7 +2,8 @@
 //
 //   moe_route  the K largest of E logits, ties to the lower index, in rank order; e_j = exp(l_j - max),
 //              w_j = e_j / (sum of e in rank order); the shared expert's gate sg = sigmoid(shared logit).
-//   moe_group  slots sorted by expert, then token, then rank: slot_row[s] is the slot's token, slot[t][k] the slot of token
+//   moe_group  slots sorted by expert, then token, then rank: slot_row[s] is the slot's token, slot[t][k] the
+//   slot of token
 //              t's k-th expert, expert_begin[e] the first slot of expert e. Integers only.
 //
 // Shapes  logits [T][E]; shared [T]; ids, w, slot [T][K]; sg [T]; expert_begin [E+1]; slot_row [T*K].

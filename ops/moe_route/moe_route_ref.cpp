@@ -1,8 +1,7 @@
-#include "ops/moe_route/moe_route.h"
-
 #include <algorithm>
 
 #include "base/exact_math.h"
+#include "ops/moe_route/moe_route.h"
 
 namespace argon::ops {
 
@@ -37,7 +36,8 @@ void moe_group_ref(const MoeGroupArgs& a, int64_t begin, int64_t end) {
   std::fill_n(a.expert_begin, a.E + 1, 0);
   for (int64_t i = 0; i < slots; ++i) ++a.expert_begin[a.ids[i] + 1];
   for (int64_t e = 0; e < a.E; ++e) a.expert_begin[e + 1] += a.expert_begin[e];
-  // expert_begin[e] serves as the next free slot of e, which leaves it at the begin of e+1: shift back at the end.
+  // expert_begin[e] serves as the next free slot of e, which leaves it at the begin of e+1: shift back at the
+  // end.
   for (int64_t i = 0; i < slots; ++i) {
     const int32_t s = a.expert_begin[a.ids[i]]++;
     a.slot[i] = s;

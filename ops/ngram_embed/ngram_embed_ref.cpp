@@ -1,9 +1,8 @@
-#include "ops/ngram_embed/ngram_embed.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "ops/ngram_embed/ngram_embed.h"
 #include "ops/sums.h"
 
 namespace argon::ops {
@@ -41,7 +40,8 @@ void ngram_gate_ref(const NgramGateArgs& a, int64_t begin, int64_t end) {
     rms_norm_row(key, a.w_key + c * a.H, key, a.H, a.eps);
     rms_norm_row(a.x + u * a.H, a.w_query + c * a.H, query.data(), a.H, a.eps);
     const float s = dot(key, query.data(), a.H) * scale;
-    const float gate = s == 0.0f ? 0.5f : sigmoid32(std::copysign(std::sqrt(std::max(std::fabs(s), 1e-6f)), s));
+    const float gate =
+        s == 0.0f ? 0.5f : sigmoid32(std::copysign(std::sqrt(std::max(std::fabs(s), 1e-6f)), s));
     for (int64_t i = 0; i < a.H; ++i) v[i] = gate * a.value[t * a.H + i];
     rms_norm_row(v, a.w_conv + c * a.H, a.nv + u * a.H, a.H, a.eps);
   }

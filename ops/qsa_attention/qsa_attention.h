@@ -1,22 +1,28 @@
 // Attention of each query over exactly the tokens that the indexer kept, with an output gate.
 //
-// Kept tokens of the query at position p: if count = kAllBlocks, 0..p; else the tokens of the kept blocks (ascending) and
-// then those after the last complete block, r*floor((p+1)/r) .. p. They are taken in ascending order, in tiles of 32,
-// in segments of 4 tiles (128 tokens); the last tile and segment may be short.
+// Kept tokens of the query at position p: if count = kAllBlocks, 0..p; else the tokens of the kept blocks
+// (ascending) and then those after the last complete block, r*floor((p+1)/r) .. p. They are taken in
+// ascending order, in tiles of 32, in segments of 4 tiles (128 tokens); the last tile and segment may be
+// short.
 //   score = dot(q, k)*(1/sqrt(dh));   dot is a sum32 (sum256 from 512 on).
-//   In a segment: M = max of the first tile, l and o from +0. Each tile: M' = max(M, tile max); c = exp(M-M');
-//     p_j = exp(s_j-M'); l = fma(l, c, fold32 of p with +0 for absent lanes); o = o*c, then o = fma(p_j, v_j, o), j ascending.
+//   In a segment: M = max of the first tile, l and o from +0. Each tile: M' = max(M, tile max); c =
+//   exp(M-M');
+//     p_j = exp(s_j-M'); l = fma(l, c, fold32 of p with +0 for absent lanes); o = o*c, then o = fma(p_j, v_j,
+//     o), j ascending.
 //   Segments merge left to right: M = max(Ma,Mb); l = fma(lb, exp(Mb-M), la*exp(Ma-M)); o likewise.
 //   out = (o/l)*sigmoid(gate).
 //
-// Shapes  q [T][nq][2*dh]: per head dh of q (normed, rotated), then dh of gate; k, v [tokens][nkv][dh] of the cache's type;
-//         kept [T][budget], count [T] as qsa_select writes them; out [T][nq][dh]. Query head i reads kv head i/(nq/nkv).
+// Shapes  q [T][nq][2*dh]: per head dh of q (normed, rotated), then dh of gate; k, v [tokens][nkv][dh] of the
+// cache's type;
+//         kept [T][budget], count [T] as qsa_select writes them; out [T][nq][dh]. Query head i reads kv head
+//         i/(nq/nkv).
 // Units   T*nq, heads fastest.   1/sqrt(dh) is the f32 quotient with the root rounded first.
 // Source  NUMERICS.md "Operations" (attention); online softmax: Milakov & Gimelshein 2018.
 #pragma once
 
 #include <cstdint>
 
+#include "base/isa_namespace.h"
 #include "ops/kv_store/kv_store.h"
 #include "ops/qsa_select/qsa_select.h"
 #include "ops/route.h"
@@ -34,6 +40,8 @@ struct QsaAttentionArgs {
   float* out;
   int64_t T, position0, nq, nkv, dh, r, budget;
 };
+
+inline namespace ARGON_ISA_NS {
 
 // The kept tokens of one query, by rank.
 class KeptTokens {
@@ -55,6 +63,8 @@ class KeptTokens {
   const int32_t* kept_;
   int64_t r_, in_blocks_, tail_, size_;
 };
+
+}  // namespace ARGON_ISA_NS
 
 inline int64_t units(const QsaAttentionArgs& a) { return a.T * a.nq; }
 void qsa_attention_ref(const QsaAttentionArgs&, int64_t begin, int64_t end);

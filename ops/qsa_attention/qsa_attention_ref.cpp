@@ -1,9 +1,8 @@
-#include "ops/qsa_attention/qsa_attention.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "ops/qsa_attention/qsa_attention.h"
 #include "ops/sums.h"
 
 namespace argon::ops {
@@ -24,8 +23,8 @@ void read_row(const void* cache, KvType type, int64_t row, int64_t dh, float* ou
 }
 
 // Tokens first .. first+count-1 (count <= 32) of the kept ones join the segment.
-void add_tile(const QsaAttentionArgs& a, const KeptTokens& tokens, int64_t first, int64_t count, bool opens_segment,
-              const float* q, int64_t kv_head, Partial& p) {
+void add_tile(const QsaAttentionArgs& a, const KeptTokens& tokens, int64_t first, int64_t count,
+              bool opens_segment, const float* q, int64_t kv_head, Partial& p) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(a.dh));
   std::vector<float> row(static_cast<size_t>(a.dh));
   float s[kAttentionTile];

@@ -1,9 +1,8 @@
-#include "ops/qsa_select/qsa_select.h"
-
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
+#include "ops/qsa_select/qsa_select.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/rope/rope.h"
 #include "ops/sums.h"

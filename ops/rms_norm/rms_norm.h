@@ -1,7 +1,9 @@
-// Root-mean-square norm of rows with shared weights: r = 1/sqrt(ss/n + eps), y = (x*r)*w, ss = sum of x*x (sum256
-// from 512 values on, sum32 below), division by n as f32. Used per head on queries, keys and the indexer's queries.
+// Root-mean-square norm of rows with shared weights: r = 1/sqrt(ss/n + eps), y = (x*r)*w, ss = sum of x*x
+// (sum256 from 512 values on, sum32 below), division by n as f32. Used per head on queries, keys and the
+// indexer's queries.
 //
-// Shapes  x [rows] groups of n values; row i begins at x + (i / group)*stride + (i % group)*inner (elements), so that heads
+// Shapes  x [rows] groups of n values; row i begins at x + (i / group)*stride + (i % group)*inner (elements),
+// so that heads
 //         interleaved with other data need no copy. w [n]. y like x (own strides); y may be x.
 // Units   rows.   Source: Zhang & Sennrich 2019; NUMERICS.md "Operations".
 #pragma once

@@ -1,9 +1,10 @@
 // Rotary position embedding on the first `rot` values of each head, in place: pairs (i, i + rot/2),
 //     y1 = fma(x1, c, -(x2*s)),  y2 = fma(x2, c, x1*s).
-// theta_i = f32(base^(-2i/rot)); angle = position * theta_i, cosine and sine in float64 by base/exact_trig.h, rounded to
-// f32: one host table for all backends (RopeTable).
+// theta_i = f32(base^(-2i/rot)); angle = position * theta_i, cosine and sine in float64 by base/exact_trig.h,
+// rounded to f32: one host table for all backends (RopeTable).
 //
-// Shapes  x: head h of row t begins at x + t*stride + h*inner. table: rows of [rot/2] cosines then [rot/2] sines; row t
+// Shapes  x: head h of row t begins at x + t*stride + h*inner. table: rows of [rot/2] cosines then [rot/2]
+// sines; row t
 //         uses table row position0 + t*position_step.
 // Units   rows (tokens).   Source: Su et al. 2021; NUMERICS.md "Ground rules".
 #pragma once

@@ -1,6 +1,7 @@
 // The gated activation of an expert: h = (g*sigmoid(g))*u.
 //
-// Shapes  g, u, h [rows][F]; h may be g.   Units  rows.   Source: Shazeer 2020; NUMERICS.md "Operations" (expert).
+// Shapes  g, u, h [rows][F]; h may be g.   Units  rows.   Source: Shazeer 2020; NUMERICS.md "Operations"
+// (expert).
 #pragma once
 
 #include <cstdint>

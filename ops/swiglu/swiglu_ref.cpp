@@ -1,6 +1,5 @@
-#include "ops/swiglu/swiglu.h"
-
 #include "base/exact_math.h"
+#include "ops/swiglu/swiglu.h"
 
 namespace argon::ops {
 

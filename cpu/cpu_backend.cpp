@@ -1,0 +1,91 @@
+#include "cpu/cpu_backend.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "formats/format.h"
+#include "ops/routes.h"
+
+namespace argon {
+
+using ops::Isa;
+
+Isa detect_isa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();  // looks at CPUID and at what the operating system saves (XCR0)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+    return Isa::kAvx2;
+  }
+#endif
+  return Isa::kScalar;
+}
+
+std::string_view isa_name(Isa isa) {
+  constexpr std::string_view names[] = {"scalar", "avx2", "avx512", "amx"};
+  return names[static_cast<size_t>(isa)];
+}
+
+Result<Isa> parse_isa(std::string_view name) {
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2}) {
+    if (name != isa_name(isa)) continue;
+    if (isa > detect_isa()) {
+      return unsupported("this processor has no " + std::string(name) + " (it has up to " +
+                         std::string(isa_name(detect_isa())) + ")");
+    }
+    return isa;
+  }
+  return bad_input("unknown instruction set '" + std::string(name) + "': wanted scalar or avx2");
+}
+
+std::string CpuBackend::name() const {
+  return "cpu (" + std::string(isa_name(isa_)) + ", " + std::to_string(threads()) + " threads)";
+}
+
+Result<void*> CpuBackend::allocate(size_t bytes) {
+  if (bytes == 0) bytes = 1;
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) {
+    return resource_error("cannot get " + std::to_string(bytes >> 20) +
+                          " MiB of memory: " + std::strerror(errno) + "; a smaller context (-c) needs less");
+  }
+  return p;
+}
+
+void CpuBackend::free(void* p, size_t bytes) { munmap(p, bytes == 0 ? 1 : bytes); }
+
+bool CpuBackend::can_compute(WeightType type) const { return format_traits(type) != nullptr; }
+
+template <class Args>
+void CpuBackend::dispatch(const Args& a, int64_t rows) {
+  const auto& route = ops::pick_route(ops::routes_of(&a), isa_, rows);
+  pool_.run(units(a), 1, [&](int64_t begin, int64_t end) { route.run(a, begin, end); });
+}
+
+void CpuBackend::run(const ops::QuantizeArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::MatmulArgs& a) { dispatch(a, a.T); }
+void CpuBackend::run(const ops::MatmulGroupedArgs& a) { dispatch(a, a.S); }
+void CpuBackend::run(const ops::RmsNormArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::RopeArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::KvStoreArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::MoeCombineArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::SwigluArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::EmbedArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::QsaAttentionArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::GrNormArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::GrApplyArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::GrGateArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::GrMixArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::GdnPreArgs& a) { dispatch(a, a.s.T); }
+void CpuBackend::run(const ops::GdnScanArgs& a) { dispatch(a, a.s.T); }
+void CpuBackend::run(const ops::GdnPostArgs& a) { dispatch(a, a.s.T); }
+void CpuBackend::run(const ops::QsaBlockKeysArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::QsaSelectArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::MoeRouteArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::MoeGroupArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::NgramHashArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::NgramGateArgs& a) { dispatch(a, units(a)); }
+void CpuBackend::run(const ops::NgramConvArgs& a) { dispatch(a, units(a)); }
+
+}  // namespace argon

@@ -1,0 +1,61 @@
+// The operations on this machine's processors: a thread pool, and for each call the fastest route that the
+// instruction set allows.
+#pragma once
+
+#include <string_view>
+
+#include "base/thread_pool.h"
+#include "ops/backend.h"
+
+namespace argon {
+
+// The highest instruction set level that processor and operating system support and this build has kernels
+// for.
+ops::Isa detect_isa();
+std::string_view isa_name(ops::Isa isa);
+// "scalar", "avx2", ...; kBadInput with the list otherwise, kUnsupported when this machine does not have it.
+Result<ops::Isa> parse_isa(std::string_view name);
+
+class CpuBackend final : public ops::Backend {
+ public:
+  CpuBackend(int threads, ops::Isa isa) : pool_(threads), isa_(isa) {}
+
+  std::string name() const override;
+  int threads() const { return pool_.size(); }
+  Result<void*> allocate(size_t bytes) override;
+  void free(void* p, size_t bytes) override;
+  void run(const ops::QuantizeArgs& a) override;
+  void run(const ops::MatmulArgs& a) override;
+  void run(const ops::MatmulGroupedArgs& a) override;
+  void run(const ops::RmsNormArgs& a) override;
+  void run(const ops::RopeArgs& a) override;
+  void run(const ops::KvStoreArgs& a) override;
+  void run(const ops::MoeCombineArgs& a) override;
+  void run(const ops::SwigluArgs& a) override;
+  void run(const ops::EmbedArgs& a) override;
+  void run(const ops::QsaAttentionArgs& a) override;
+  void run(const ops::GrNormArgs& a) override;
+  void run(const ops::GrApplyArgs& a) override;
+  void run(const ops::GrGateArgs& a) override;
+  void run(const ops::GrMixArgs& a) override;
+  void run(const ops::GdnPreArgs& a) override;
+  void run(const ops::GdnScanArgs& a) override;
+  void run(const ops::GdnPostArgs& a) override;
+  void run(const ops::QsaBlockKeysArgs& a) override;
+  void run(const ops::QsaSelectArgs& a) override;
+  void run(const ops::MoeRouteArgs& a) override;
+  void run(const ops::MoeGroupArgs& a) override;
+  void run(const ops::NgramHashArgs& a) override;
+  void run(const ops::NgramGateArgs& a) override;
+  void run(const ops::NgramConvArgs& a) override;
+  bool can_compute(WeightType type) const override;
+
+ private:
+  template <class Args>
+  void dispatch(const Args& a, int64_t rows);
+
+  ThreadPool pool_;
+  ops::Isa isa_;
+};
+
+}  // namespace argon

@@ -1,0 +1,103 @@
+// What the model asks of a machine: memory, and one call per operation. The CPU (cpu/cpu_backend.h) is one
+// implementation; a GPU is another. A raw pointer is the handle of device memory everywhere: a backend whose
+// memory the host cannot see translates pointers of its own allocations.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "ops/embed/embed.h"
+#include "ops/gated_residual/gated_residual.h"
+#include "ops/gdn/gdn.h"
+#include "ops/kv_store/kv_store.h"
+#include "ops/matmul/matmul.h"
+#include "ops/moe_combine/moe_combine.h"
+#include "ops/moe_route/moe_route.h"
+#include "ops/ngram_embed/ngram_embed.h"
+#include "ops/qsa_attention/qsa_attention.h"
+#include "ops/qsa_select/qsa_select.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "ops/rope/rope.h"
+#include "ops/swiglu/swiglu.h"
+
+namespace argon::ops {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+
+  // Zeroed memory, 64-byte aligned; pages are taken as they are touched where the machine can do that.
+  // kResource when there is none, saying how much was wanted.
+  virtual Result<void*> allocate(size_t bytes) = 0;
+  virtual void free(void* p, size_t bytes) = 0;
+
+  // One call per operation: the arguments are each room's contract. Calls take effect in order.
+  virtual void run(const QuantizeArgs&) = 0;
+  virtual void run(const MatmulArgs&) = 0;
+  virtual void run(const MatmulGroupedArgs&) = 0;
+  virtual void run(const RmsNormArgs&) = 0;
+  virtual void run(const RopeArgs&) = 0;
+  virtual void run(const KvStoreArgs&) = 0;
+  virtual void run(const MoeCombineArgs&) = 0;
+  virtual void run(const SwigluArgs&) = 0;
+  virtual void run(const EmbedArgs&) = 0;
+  virtual void run(const QsaAttentionArgs&) = 0;
+  virtual void run(const GrNormArgs&) = 0;
+  virtual void run(const GrApplyArgs&) = 0;
+  virtual void run(const GrGateArgs&) = 0;
+  virtual void run(const GrMixArgs&) = 0;
+  virtual void run(const GdnPreArgs&) = 0;
+  virtual void run(const GdnScanArgs&) = 0;
+  virtual void run(const GdnPostArgs&) = 0;
+  virtual void run(const QsaBlockKeysArgs&) = 0;
+  virtual void run(const QsaSelectArgs&) = 0;
+  virtual void run(const MoeRouteArgs&) = 0;
+  virtual void run(const MoeGroupArgs&) = 0;
+  virtual void run(const NgramHashArgs&) = 0;
+  virtual void run(const NgramGateArgs&) = 0;
+  virtual void run(const NgramConvArgs&) = 0;
+
+  // Can weights of this type be multiplied and looked up?
+  virtual bool can_compute(WeightType type) const = 0;
+};
+
+// Memory of a backend, freed with the object.
+class Buffer {
+ public:
+  Buffer() = default;
+  static Result<Buffer> create(Backend& backend, size_t bytes) {
+    auto p = backend.allocate(bytes);
+    if (!p.ok()) return p.status();
+    Buffer b;
+    b.backend_ = &backend;
+    b.data_ = *p;
+    b.bytes_ = bytes;
+    return b;
+  }
+  Buffer(Buffer&& o) noexcept { *this = std::move(o); }
+  Buffer& operator=(Buffer&& o) noexcept {
+    std::swap(backend_, o.backend_);
+    std::swap(data_, o.data_);
+    std::swap(bytes_, o.bytes_);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ != nullptr) backend_->free(data_, bytes_);
+  }
+
+  template <class T = void>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  Backend* backend_ = nullptr;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace argon::ops
