@@ -1,0 +1,395 @@
+#include "model/forward.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+namespace argon {
+namespace {
+
+using ops::WeightMatrix;
+
+// Arrays that live through a whole pass, and those of one part of a layer; the parts share memory.
+struct PassArrays {
+  PassArrays(Scratch& s, const ModelConfig& c, int64_t T)
+      : x(s.take<float>(T * c.CH())),
+        n(s.take<float>(T * c.CH())),
+        h(s.take<float>(T * c.H)),
+        b(s.take<float>(T * c.H)),
+        inj(s.take<float>(T * c.C)),
+        ids(s.take<int32_t>(T)) {}
+  float *x, *n, *h, *b, *inj;
+  int32_t* ids;
+};
+
+struct MixArrays {
+  MixArrays(Scratch& s, const ModelConfig& c, int64_t T)
+      : lo(s.take<float>(T * c.R)), up(s.take<float>(T * c.CH())) {}
+  float *lo, *up;
+};
+
+struct GdnArrays {
+  GdnArrays(Scratch& s, const ModelConfig& c, int64_t T)
+      : qkv(s.take<float>(T * c.channels())),
+        z(s.take<float>(T * c.hv * c.D)),
+        alpha(s.take<float>(T * c.hv)),
+        beta(s.take<float>(T * c.hv)),
+        qn(s.take<float>(T * c.hk * c.D)),
+        kn(s.take<float>(T * c.hk * c.D)),
+        vc(s.take<float>(T * c.hv * c.D)),
+        gb(s.take<float>(T * c.hv * 2)),
+        kq(s.take<float>(T * c.hk)),
+        o(s.take<float>(T * c.hv * c.D)),
+        y(s.take<float>(T * c.hv * c.D)) {}
+  float *qkv, *z, *alpha, *beta, *qn, *kn, *vc, *gb, *kq, *o, *y;
+};
+
+struct AttentionArrays {
+  AttentionArrays(Scratch& s, const ModelConfig& c, int64_t T)
+      : q(s.take<float>(T * c.nq * 2 * c.dh)),
+        k(s.take<float>(T * c.nkv * c.dh)),
+        v(s.take<float>(T * c.nkv * c.dh)),
+        iq(s.take<float>(T * c.ni * c.di)),
+        ik(s.take<float>(T * c.di)),
+        out(s.take<float>(T * c.nq * c.dh)),
+        kept(s.take<int32_t>(T * (c.B / c.r))),
+        count(s.take<int32_t>(T)) {}
+  float *q, *k, *v, *iq, *ik, *out;
+  int32_t *kept, *count;
+};
+
+struct MoeArrays {
+  MoeArrays(Scratch& s, const ModelConfig& c, int64_t T)
+      : logits(s.take<float>(T * c.E)),
+        shared_logit(s.take<float>(T)),
+        w(s.take<float>(T * c.K)),
+        sg(s.take<float>(T)),
+        ids(s.take<int32_t>(T * c.K)),
+        slot(s.take<int32_t>(T * c.K)),
+        slot_row(s.take<int32_t>(T * c.K)),
+        expert_begin(s.take<int32_t>(c.E + 1)),
+        g(s.take<float>(T * c.K * c.F)),
+        u(s.take<float>(T * c.K * c.F)),
+        y(s.take<float>(T * c.K * c.H)),
+        shared_g(s.take<float>(T * c.Fs)),
+        shared_u(s.take<float>(T * c.Fs)),
+        shared(s.take<float>(T * c.H)) {}
+  float *logits, *shared_logit, *w, *sg;
+  int32_t *ids, *slot, *slot_row, *expert_begin;
+  float *g, *u, *y, *shared_g, *shared_u, *shared;
+};
+
+struct PleArrays {
+  PleArrays(Scratch& s, const ModelConfig& c, int64_t T)
+      : tokens(s.take<int32_t>(T + c.ngram - 1)),
+        rows(s.take<int32_t>(T * c.ple_heads())),
+        e(s.take<float>(T * c.ple_width())),
+        key(s.take<float>(T * c.CH())),
+        value(s.take<float>(T * c.H)),
+        v(s.take<float>(T * c.CH())),
+        nv(s.take<float>(T * c.CH())) {}
+  int32_t *tokens, *rows;
+  float *e, *key, *value, *v, *nv;
+};
+
+ops::QuantizedRows take_quantized(Scratch& s, int64_t rows, int64_t K) {
+  ops::QuantizedRows q;
+  q.codes = s.take<int8_t>(rows * K);
+  q.d = s.take<float>(rows * (K / 32));
+  q.sums = s.take<int16_t>(rows * (K / 16));
+  return q;
+}
+
+// The order of takes in each part of pass(), in counting mode.
+size_t measure_scratch(const ModelConfig& c, int64_t T) {
+  Scratch s;
+  PassArrays{s, c, T};
+  const size_t mark = s.mark();
+  const auto part = [&](auto&& take) {
+    take();
+    s.release(mark);
+  };
+  part([&] { take_quantized(s, T, c.CH()), MixArrays(s, c, T), take_quantized(s, T, c.R); });
+  part([&] { take_quantized(s, T, c.H), GdnArrays(s, c, T), take_quantized(s, T, c.hv * c.D); });
+  part([&] { take_quantized(s, T, c.H), AttentionArrays(s, c, T), take_quantized(s, T, c.nq * c.dh); });
+  part([&] {
+    take_quantized(s, T, c.H), MoeArrays(s, c, T), take_quantized(s, T * c.K, c.F),
+        take_quantized(s, T, c.Fs);
+  });
+  if (c.has_ple()) part([&] { PleArrays(s, c, T), take_quantized(s, T, c.ple_width()); });
+  part([&] { take_quantized(s, T, c.H); });
+  return s.peak();
+}
+
+bool all_finite(const float* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (!std::isfinite(x[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+uint64_t Forward::scratch_bytes(const ModelConfig& config, int64_t max_pass) {
+  return measure_scratch(config, max_pass);
+}
+
+Result<std::unique_ptr<Forward>> Forward::create(const ModelConfig& config, const Weights& weights,
+                                                 ops::Backend& backend, int64_t max_pass,
+                                                 int64_t max_context) {
+  std::unique_ptr<Forward> f(new Forward(config, weights, backend, max_pass));
+  ARGON_ASSIGN_OR_RETURN(f->block_, ops::Buffer::create(backend, measure_scratch(config, max_pass)));
+  f->scratch_ = Scratch(f->block_.as());
+  ARGON_ASSIGN_OR_RETURN(
+      f->rope_, ops::Buffer::create(backend, static_cast<size_t>(max_context * config.rot) * sizeof(float)));
+  f->rope_capacity_ = max_context;
+  std::vector<uint64_t> constants = config.multipliers;
+  constants.insert(constants.end(), config.head_sizes.begin(), config.head_sizes.end());
+  constants.insert(constants.end(), config.head_offsets.begin(), config.head_offsets.end());
+  ARGON_ASSIGN_OR_RETURN(f->constants_, ops::Buffer::create(backend, constants.size() * sizeof(uint64_t)));
+  if (!constants.empty())
+    std::memcpy(f->constants_.as(), constants.data(), constants.size() * sizeof(uint64_t));
+  return f;
+}
+
+Status Forward::ensure_rope(int64_t positions) {
+  if (positions > rope_capacity_) {
+    return bad_input("the sequence is longer (" + std::to_string(positions) + " tokens) than the context (" +
+                     std::to_string(rope_capacity_) + "): raise it with -c");
+  }
+  if (positions <= rope_rows_) return {};
+  ops::rope_fill(rope_.as<float>() + rope_rows_ * c_.rot, rope_rows_, positions - rope_rows_, c_.rot,
+                 c_.rope_base);
+  rope_rows_ = positions;
+  return {};
+}
+
+Status Forward::read(SequenceState& state, std::span<const int32_t> tokens, const ReadOptions& options) {
+  const int64_t total = static_cast<int64_t>(tokens.size());
+  if (state.position() + total > state.capacity()) {
+    return bad_input("the prompt needs " + std::to_string(state.position() + total) +
+                     " tokens, the context holds " + std::to_string(state.capacity()) + ": raise it with -c");
+  }
+  for (int32_t id : tokens) {
+    if (id < 0 || id >= c_.V) {
+      return bad_input("token id " + std::to_string(id) + " is not in the vocabulary: wanted 0 to " +
+                       std::to_string(c_.V - 1));
+    }
+  }
+  ARGON_RETURN_IF_ERROR(ensure_rope(state.position() + total));
+  for (int64_t done = 0; done < total;) {
+    const int64_t T = std::min(max_pass_, total - done);
+    const bool last = done + T == total;
+    int64_t wanted = 0;
+    float* logits = options.out;
+    if (options.logits == LogitsFor::kAll) {
+      wanted = T;
+      logits += done * c_.V;
+    } else if (options.logits == LogitsFor::kLast && last) {
+      wanted = 1;
+    }
+    Pass p{};
+    p.state = &state;
+    p.tokens = tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(T));
+    p.T = T;
+    p.position0 = state.position();
+    int64_t first_bad_layer = -1;
+    pass(p, options, wanted, logits, &first_bad_layer);
+    state.advance(p.tokens);
+    done += T;
+    for (int64_t i = 0; i < wanted; ++i) {
+      if (all_finite(logits + i * c_.V, c_.V)) continue;
+      const std::string where = first_bad_layer < 0 ? "the head" : "layer " + std::to_string(first_bad_layer);
+      return {Code::kNumeric, "the logits at position " + std::to_string(p.position0 + T - wanted + i) +
+                                  " are not finite; the first values that are not come from " + where +
+                                  ": the model file is damaged, or was quantised beyond use"};
+    }
+    if (options.progress && !options.progress(done, total))
+      return {Code::kCancelled, "stopped while reading the prompt"};
+  }
+  return {};
+}
+
+Status Forward::rewind(SequenceState& state, int64_t position) {
+  const std::vector<int32_t> all(state.tokens().begin(), state.tokens().end());
+  if (position < 0 || position > state.position()) {
+    return bad_input("cannot go back to position " + std::to_string(position) + " of a sequence of " +
+                     std::to_string(state.position()));
+  }
+  const int64_t from = state.rewind(position);
+  ReadOptions options;
+  options.logits = LogitsFor::kNone;
+  return read(state, std::span(all).subspan(static_cast<size_t>(from), static_cast<size_t>(position - from)),
+              options);
+}
+
+// The whole pass: the way of tokens through the model.
+void Forward::pass(Pass& p, const ReadOptions& options, int64_t wanted, float* logits,
+                   int64_t* first_bad_layer) {
+  scratch_.release(0);
+  const PassArrays a(scratch_, c_, p.T);
+  p.x = a.x, p.n = a.n, p.h = a.h, p.b = a.b, p.inj = a.inj;
+  std::memcpy(a.ids, p.tokens.data(), p.tokens.size_bytes());
+  backend_.run(ops::EmbedArgs{w_.embed, a.ids, p.x, p.T, c_.C});
+
+  const float* pending = nullptr;  // a block's output, not yet added to the streams
+  size_t gdn_index = 0, attention_index = 0;
+  for (int64_t l = 0; l < c_.L; ++l) {
+    const LayerWeights& layer = w_.layers[static_cast<size_t>(l)];
+    if (pending != nullptr && (l == c_.ple_layer || options.observe)) {
+      backend_.run(ops::GrApplyArgs{p.x, pending, p.inj, p.T, c_.C, c_.H});
+      pending = nullptr;
+    }
+    if (options.observe) options.observe(l, p.x, p.T);
+    if (l == c_.ple_layer) ngrams(p, layer.ple);
+    mix(p, layer.attn_mix, pending);
+    if (c_.is_attention(l)) {
+      attention(p, layer.attention, p.state->attention()[attention_index++]);
+    } else {
+      gdn(p, layer.gdn, p.state->gdn()[gdn_index++]);
+    }
+    mix(p, layer.ffn_mix, p.b);
+    experts(p, layer.moe);
+    pending = p.b;
+    if (*first_bad_layer < 0 && wanted > 0 && !all_finite(p.b, p.T * c_.H)) *first_bad_layer = l;
+  }
+  if (wanted == 0 && !options.observe) return;
+  mix(p, w_.head_mix, pending);
+  if (options.observe) options.observe(c_.L, p.h, p.T);
+  if (wanted == 0) return;
+  const size_t mark = scratch_.mark();
+  multiply(w_.output, input(p.h + (p.T - wanted) * c_.H, wanted, c_.H), logits, wanted);
+  scratch_.release(mark);
+}
+
+Forward::Input Forward::input(const float* x, int64_t rows, int64_t K) {
+  Input in;
+  in.x = x;
+  if (K % 32 != 0) return in;  // then every weight that reads it is of a float type
+  in.q = take_quantized(scratch_, rows, K);
+  backend_.run(ops::QuantizeArgs{x, in.q, rows, K});
+  return in;
+}
+
+void Forward::multiply(const WeightMatrix& w, const Input& in, float* y, int64_t T) {
+  backend_.run(ops::MatmulArgs{w, in.x, in.q, y, T, w.rows});
+}
+
+// Adds the pending block output b (or nothing) to the streams and mixes them into p.h; p.inj for the block to
+// come.
+void Forward::mix(Pass& p, const MixerWeights& m, const float* b) {
+  const size_t mark = scratch_.mark();
+  backend_.run(ops::GrNormArgs{p.x, m.norm, b, p.inj, p.n, p.T, c_.C, c_.H, c_.eps});
+  const Input n = input(p.n, p.T, c_.CH());
+  const MixArrays a(scratch_, c_, p.T);
+  multiply(m.down, n, a.lo, p.T);
+  const bool has_inject = m.inject.data != nullptr;
+  if (has_inject) multiply(m.inject, n, p.inj, p.T);
+  backend_.run(ops::GrGateArgs{a.lo, has_inject ? p.inj : nullptr, p.T, c_.C, c_.R});
+  multiply(m.up, input(a.lo, p.T, c_.R), a.up, p.T);
+  backend_.run(ops::GrMixArgs{a.up, p.n, p.h, p.T, c_.C, c_.H});
+  scratch_.release(mark);
+}
+
+void Forward::gdn(Pass& p, const GdnWeights& w, SequenceState::GdnLayer& s) {
+  const size_t mark = scratch_.mark();
+  const Input h = input(p.h, p.T, c_.H);
+  const GdnArrays a(scratch_, c_, p.T);
+  multiply(w.qkv, h, a.qkv, p.T);
+  multiply(w.z, h, a.z, p.T);
+  multiply(w.alpha, h, a.alpha, p.T);
+  multiply(w.beta, h, a.beta, p.T);
+  const ops::GdnShape shape{p.T, c_.hk, c_.hv, c_.D};
+  backend_.run(ops::GdnPreArgs{shape, a.qkv, a.alpha, a.beta, w.conv, w.a, w.dt, s.history.as<float>(), a.qn,
+                               a.kn, a.vc, a.gb, a.kq, c_.eps});
+  backend_.run(ops::GdnScanArgs{shape, a.qn, a.kn, a.vc, a.gb, a.kq, s.S.as<float>(), a.o});
+  backend_.run(ops::GdnPostArgs{shape, a.o, a.z, w.norm, a.y, c_.eps});
+  multiply(w.out, input(a.y, p.T, c_.hv * c_.D), p.b, p.T);
+  scratch_.release(mark);
+}
+
+void Forward::attention(Pass& p, const AttentionWeights& w, SequenceState::AttentionLayer& s) {
+  const size_t mark = scratch_.mark();
+  const Input h = input(p.h, p.T, c_.H);
+  const AttentionArrays a(scratch_, c_, p.T);
+  const int64_t kv_row = c_.nkv * c_.dh, q_row = c_.nq * 2 * c_.dh, iq_row = c_.ni * c_.di;
+  const float* rope = rope_.as<float>();
+  const ops::KvType type = p.state->kv_type();
+  multiply(w.q, h, a.q, p.T);
+  multiply(w.k, h, a.k, p.T);
+  multiply(w.v, h, a.v, p.T);
+  backend_.run(ops::RmsNormArgs{a.q, q_row, 2 * c_.dh, w.q_norm, a.q, q_row, 2 * c_.dh, p.T * c_.nq, c_.nq,
+                                c_.dh, c_.eps});
+  backend_.run(ops::RmsNormArgs{a.k, kv_row, c_.dh, w.k_norm, a.k, kv_row, c_.dh, p.T * c_.nkv, c_.nkv, c_.dh,
+                                c_.eps});
+  backend_.run(ops::RopeArgs{a.q, q_row, 2 * c_.dh, p.T, c_.nq, rope, c_.rot, p.position0, 1});
+  backend_.run(ops::RopeArgs{a.k, kv_row, c_.dh, p.T, c_.nkv, rope, c_.rot, p.position0, 1});
+  backend_.run(ops::KvStoreArgs{a.k, kv_row, s.k.as(), type, p.T, kv_row, p.position0});
+  backend_.run(ops::KvStoreArgs{a.v, kv_row, s.v.as(), type, p.T, kv_row, p.position0});
+
+  multiply(w.index_q, h, a.iq, p.T);
+  multiply(w.index_k, h, a.ik, p.T);
+  backend_.run(ops::RmsNormArgs{a.iq, iq_row, c_.di, w.index_q_norm, a.iq, iq_row, c_.di, p.T * c_.ni, c_.ni,
+                                c_.di, c_.eps});
+  backend_.run(ops::RopeArgs{a.iq, iq_row, c_.di, p.T, c_.ni, rope, c_.rot, p.position0, 1});
+  backend_.run(ops::KvStoreArgs{a.ik, c_.di, s.raw_keys.as(), type, p.T, c_.di, p.position0});
+  const int64_t first_block = p.position0 / c_.r, blocks = (p.position0 + p.T) / c_.r - first_block;
+  backend_.run(ops::QsaBlockKeysArgs{s.raw_keys.as(), type, w.index_k_norm, rope, s.block_keys.as<float>(),
+                                     first_block, blocks, c_.r, c_.di, c_.rot, c_.eps});
+  const int64_t budget = c_.B / c_.r;
+  backend_.run(ops::QsaSelectArgs{a.iq, s.block_keys.as<float>(), a.kept, a.count, p.T, p.position0, c_.ni,
+                                  c_.di, c_.r, budget});
+  backend_.run(ops::QsaAttentionArgs{a.q, s.k.as(), s.v.as(), type, a.kept, a.count, a.out, p.T, p.position0,
+                                     c_.nq, c_.nkv, c_.dh, c_.r, budget});
+  multiply(w.out, input(a.out, p.T, c_.nq * c_.dh), p.b, p.T);
+  scratch_.release(mark);
+}
+
+void Forward::experts(Pass& p, const MoeWeights& w) {
+  const size_t mark = scratch_.mark();
+  const Input h = input(p.h, p.T, c_.H);
+  const MoeArrays a(scratch_, c_, p.T);
+  const int64_t slots = p.T * c_.K;
+  multiply(w.router, h, a.logits, p.T);
+  multiply(w.shared_router, h, a.shared_logit, p.T);
+  backend_.run(ops::MoeRouteArgs{a.logits, a.shared_logit, a.ids, a.w, a.sg, p.T, c_.E, c_.K});
+  backend_.run(ops::MoeGroupArgs{a.ids, a.expert_begin, a.slot_row, a.slot, p.T, c_.E, c_.K});
+  backend_.run(ops::MatmulGroupedArgs{w.gate, h.x, h.q, a.expert_begin, a.slot_row, a.g, slots});
+  backend_.run(ops::MatmulGroupedArgs{w.up, h.x, h.q, a.expert_begin, a.slot_row, a.u, slots});
+  backend_.run(ops::SwigluArgs{a.g, a.u, a.g, slots, c_.F});
+  const Input g = input(a.g, slots, c_.F);
+  backend_.run(ops::MatmulGroupedArgs{w.down, g.x, g.q, a.expert_begin, nullptr, a.y, slots});
+
+  multiply(w.shared_gate, h, a.shared_g, p.T);
+  multiply(w.shared_up, h, a.shared_u, p.T);
+  backend_.run(ops::SwigluArgs{a.shared_g, a.shared_u, a.shared_g, p.T, c_.Fs});
+  multiply(w.shared_down, input(a.shared_g, p.T, c_.Fs), a.shared, p.T);
+  backend_.run(ops::MoeCombineArgs{a.y, a.slot, a.w, a.shared, a.sg, p.b, p.T, c_.K, c_.H});
+  scratch_.release(mark);
+}
+
+void Forward::ngrams(Pass& p, const PleWeights& w) {
+  const size_t mark = scratch_.mark();
+  const PleArrays a(scratch_, c_, p.T);
+  const std::span<const int32_t> before = p.state->tokens();
+  for (int64_t i = 0; i < c_.ngram - 1; ++i) {
+    const int64_t at = p.position0 - (c_.ngram - 1) + i;
+    a.tokens[i] = at >= 0 ? before[static_cast<size_t>(at)] : c_.ple_eos;
+  }
+  std::memcpy(a.tokens + c_.ngram - 1, p.tokens.data(), p.tokens.size_bytes());
+  const uint64_t* multipliers = constants_.as<uint64_t>();
+  const uint64_t* sizes = multipliers + c_.ngram;
+  backend_.run(ops::NgramHashArgs{a.tokens, multipliers, sizes, sizes + c_.ple_heads(), a.rows, p.T, c_.ngram,
+                                  c_.G, c_.ple_eos});
+  backend_.run(ops::EmbedArgs{w_.table, a.rows, a.e, p.T * c_.ple_heads(), 1});
+  const Input e = input(a.e, p.T, c_.ple_width());
+  multiply(w.key, e, a.key, p.T);
+  multiply(w.value, e, a.value, p.T);
+  backend_.run(ops::NgramGateArgs{a.key, a.value, p.x, w.norm_key, w.norm_query, w.norm_conv, a.v, a.nv, p.T,
+                                  c_.C, c_.H, c_.eps});
+  backend_.run(ops::NgramConvArgs{a.v, a.nv, w.conv, p.state->ngram_window(), p.x, p.T, c_.CH(), c_.ple_taps,
+                                  c_.ngram});
+  scratch_.release(mark);
+}
+
+}  // namespace argon

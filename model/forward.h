@@ -1,0 +1,91 @@
+// The forward pass: reads tokens into a sequence's state and gives logits (MODEL.md "Whole pass"). This file
+// and forward.cpp are the way of one token through the model, written in operations (ops/), whatever the
+// backend.
+//
+// By the numeric contract the logits do not depend on how tokens are cut into passes, on threads or on the
+// backend.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "model/config.h"
+#include "model/scratch.h"
+#include "model/state.h"
+#include "model/weights.h"
+#include "ops/backend.h"
+
+namespace argon {
+
+enum class LogitsFor { kNone, kLast, kAll };
+
+struct ReadOptions {
+  LogitsFor logits = LogitsFor::kLast;
+  float* out = nullptr;  // [1 or T][V]
+  // Called after each pass with tokens done and in all; false stops with kCancelled, the state standing after
+  // that pass.
+  std::function<bool(int64_t done, int64_t total)> progress;
+  // For tests: the wide residual [T][C*H] as it enters each layer, and the head mixer's output [T][H] (layer
+  // = L).
+  std::function<void(int64_t layer, const float* x, int64_t T)> observe;
+};
+
+class Forward {
+ public:
+  // `max_pass`: most tokens per pass (working memory grows with it); `max_context`: most tokens of any state
+  // read. config and weights must outlive the object. kResource when memory cannot be had.
+  static Result<std::unique_ptr<Forward>> create(const ModelConfig& config, const Weights& weights,
+                                                 ops::Backend& backend, int64_t max_pass,
+                                                 int64_t max_context);
+
+  // Reads tokens (ids 0..V-1) after what the state holds. kBadInput when they do not fit its capacity or are
+  // no ids; kNumeric when a wanted logit is not finite, naming position and first layer; the state is then to
+  // be reset.
+  Status read(SequenceState& state, std::span<const int32_t> tokens, const ReadOptions& options);
+
+  // Goes back to `position`, reading again what the last checkpoint lacks.
+  Status rewind(SequenceState& state, int64_t position);
+
+  int64_t max_pass() const { return max_pass_; }
+  // Working memory in bytes of passes of max_pass tokens.
+  static uint64_t scratch_bytes(const ModelConfig& config, int64_t max_pass);
+
+ private:
+  // An input of matrix products: float32 rows, and the same quantised.
+  struct Input {
+    const float* x = nullptr;
+    ops::QuantizedRows q;
+  };
+  // What every part of a layer works on: T tokens from position0 on.
+  struct Pass {
+    SequenceState* state;
+    std::span<const int32_t> tokens;
+    int64_t T, position0;
+    float *x, *n, *h, *b, *inj;  // [T][C][H], [T][C][H], [T][H], [T][H], [T][C]
+  };
+
+  Forward(const ModelConfig& config, const Weights& weights, ops::Backend& backend, int64_t max_pass)
+      : c_(config), w_(weights), backend_(backend), max_pass_(max_pass) {}
+  void pass(Pass& p, const ReadOptions& options, int64_t wanted, float* logits, int64_t* first_bad_layer);
+  Input input(const float* x, int64_t rows, int64_t K);
+  void multiply(const ops::WeightMatrix& w, const Input& in, float* y, int64_t T);
+  void mix(Pass& p, const MixerWeights& m, const float* b);
+  void gdn(Pass& p, const GdnWeights& w, SequenceState::GdnLayer& s);
+  void attention(Pass& p, const AttentionWeights& w, SequenceState::AttentionLayer& s);
+  void experts(Pass& p, const MoeWeights& w);
+  void ngrams(Pass& p, const PleWeights& w);
+  Status ensure_rope(int64_t positions);
+
+  const ModelConfig& c_;
+  const Weights& w_;
+  ops::Backend& backend_;
+  int64_t max_pass_;
+  ops::Buffer block_, rope_, constants_;
+  Scratch scratch_;
+  int64_t rope_rows_ = 0, rope_capacity_ = 0;
+};
+
+}  // namespace argon
