@@ -57,7 +57,7 @@ class GgufFile {
   // A single-part file in memory, which must outlive the object; `name` stands for the path in messages.
   static Result<std::unique_ptr<GgufFile>> parse(std::span<const std::byte> bytes, const std::string& name);
 
-  // The path given to open(), printable: what messages about this model start with.
+  // The path given to open(), printable: messages about this model start with it.
   const std::string& name() const { return name_; }
   uint32_t version() const { return version_; }
   int parts() const { return static_cast<int>(parts_.size()); }
