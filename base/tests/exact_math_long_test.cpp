@@ -1,0 +1,42 @@
+// Every float32, and hundreds of millions of fma triples. About 15 minutes on one core.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "base/exact_math.h"
+#include "base/tests/exact_math_loops.h"
+#include "base/tests/fma_cases.h"
+#include "base/tests/ulp_check.h"
+
+namespace argon::testing {
+namespace {
+
+class EveryFloat : public ::testing::TestWithParam<MathFn> {};
+
+TEST_P(EveryFloat, StaysWithinTheContractsUlps) {
+  const UlpReport r = check_words(GetParam(), 0, 0xffffffffu, 1);
+  std::printf("%s: at most %.4f ulp, at %a\n", name_of(GetParam()), r.worst, static_cast<double>(r.worst_at));
+  EXPECT_LE(r.worst, bound_of(GetParam())) << "at " << r.worst_at;
+  EXPECT_EQ(r.wrong, 0u) << "at " << r.wrong_at;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fn, EveryFloat, ::testing::ValuesIn(kMathFns),
+                         [](const auto& p) { return std::string(name_of(p.param)); });
+
+TEST(ExactMathLong, FmaIsCorrectlyRounded) {
+  FmaCases cases(2);
+  float a[kLoopBlock], b[kLoopBlock], c[kLoopBlock], soft[kLoopBlock];
+  for (int block = 0; block < 400000000 / kLoopBlock; ++block) {
+    for (int i = 0; i < kLoopBlock; ++i) cases.next(a[i], b[i], c[i]);
+    fma_loop_base(a, b, c, soft);
+    for (int i = 0; i < kLoopBlock; ++i) {
+      const float want = std::fmaf(a[i], b[i], c[i]);
+      const bool same = f32_bits(soft[i]) == f32_bits(want) || (std::isnan(soft[i]) && std::isnan(want));
+      ASSERT_TRUE(same) << a[i] << " * " << b[i] << " + " << c[i];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace argon::testing
