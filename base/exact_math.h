@@ -8,7 +8,7 @@
 //   log32       within 1 ulp; log(+-0) = -inf, log(x < 0) = NaN
 //   log1p32     within 1 ulp; log1p(-1) = -inf, log1p(x < -1) = NaN
 //   sigmoid32   1/(1+exp(-x)), within 3 ulp where the result is normal
-//   silu32      x*sigmoid(x), within 3.5 ulp where sigmoid is normal (x >= -87.3f; below it is -0)
+//   silu32      x*sigmoid(x), within 3.5 ulp where sigmoid is normal (x > -87.3365f; below it is -0)
 //   softplus32  x > 20 ? x : log1p(exp(x)), within 3 ulp for x >= -87.3f
 //   fma32       a*b+c rounded once
 // Subnormal inputs and results count as zero of their sign: run under base/fp_env.h. NaN in gives NaN out

@@ -46,18 +46,18 @@ uint64_t checksum(MathFn fn, void (*loop)(MathFn, const float*, float*)) {
 // The bits of the contract. A change of these is a change of the contract version.
 uint64_t golden(MathFn fn) {
   switch (fn) {
-    case MathFn::kExp: return 0x0u;
-    case MathFn::kLog: return 0x0u;
-    case MathFn::kLog1p: return 0x0u;
-    case MathFn::kSigmoid: return 0x0u;
-    case MathFn::kSilu: return 0x0u;
-    case MathFn::kSoftplus: return 0x0u;
+    case MathFn::kExp: return 0x777c233365233344u;
+    case MathFn::kLog: return 0x7723a01ac1c624a3u;
+    case MathFn::kLog1p: return 0x960b191e6ac9097eu;
+    case MathFn::kSigmoid: return 0x466c63964d75a819u;
+    case MathFn::kSilu: return 0xc2ada54849b3eae1u;
+    case MathFn::kSoftplus: return 0x4508998302e4521au;
   }
   return 0;
 }
 
 TEST(ExactMath, SoftwareFmaGivesTheGoldenBits) {
-  for (MathFn fn : kMathFns) EXPECT_EQ(checksum(fn, loop_base), golden(fn)) << name_of(fn) << std::hex << checksum(fn, loop_base);
+  for (MathFn fn : kMathFns) EXPECT_EQ(checksum(fn, loop_base), golden(fn)) << name_of(fn);
 }
 
 TEST(ExactMath, VectorisedFmaGivesTheGoldenBits) {

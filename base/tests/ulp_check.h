@@ -44,7 +44,10 @@ inline double true_value(MathFn fn, float x) {
     case MathFn::kLog: return std::log(d);
     case MathFn::kLog1p: return std::log1p(d);
     case MathFn::kSigmoid: return 1.0 / (1.0 + std::exp(-d));
-    case MathFn::kSilu: return x < -87.3f && std::isfinite(x) ? -0.0 : d / (1.0 + std::exp(-d));
+    case MathFn::kSilu: {
+      const double s = 1.0 / (1.0 + std::exp(-d));
+      return s < kMinNormal && std::isfinite(x) ? -0.0 : d * s;
+    }
     case MathFn::kSoftplus: return x < -87.3f ? 0.0 : x > 20.0f ? d : std::log1p(std::exp(d));
   }
   return 0.0;
@@ -61,6 +64,8 @@ inline void check_value(MathFn fn, float x, float y, UlpReport& report) {
   const double want = true_value(fn, x);
   const double size = std::fabs(want);
   bool special_ok = true;
+  // Where sigmoid is within a few units of the smallest normal number it may fall to zero, and silu with it.
+  if (fn == MathFn::kSilu && std::fabs((1.0 + std::exp(-static_cast<double>(x))) * kMinNormal - 1.0) < 4e-7) return;
   if (std::isnan(want)) {
     special_ok = std::isnan(y);
   } else if (size > kMaxFloat) {
