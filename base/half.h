@@ -58,11 +58,14 @@ ARGON_MATH_FN float e4m3_to_f32(uint8_t c) {
   return f32_from_bits(sign | r);
 }
 
-// The scales of NVFP4: unsigned E4M3 whose codes 0 and 0x7f mean 0 (GGUF.md). The top bit is not part of the
-// value.
+// The scales of NVFP4: unsigned E4M3 whose codes 0 and 0x7f mean 0. The top bit is no part of the value (0xff
+// is 480).
 ARGON_MATH_FN float ue4m3_to_f32(uint8_t c) {
-  const uint8_t m = c & 0x7fu;
-  return m == 0x7fu ? 0.0f : e4m3_to_f32(m);
+  const uint32_t m = c & 0x7fu;
+  const uint32_t normal = (m << 20) + (120u << 23);
+  const uint32_t small = f32_bits(f32_from_bits((121u << 23) + (m << 20)) - 0.015625f);
+  const uint32_t r = m < 0x08u ? small : normal;
+  return f32_from_bits(c == 0x7fu ? 0u : r);
 }
 
 }  // namespace ARGON_ISA_NS

@@ -9,7 +9,8 @@ enum class MathFn { kExp, kLog, kLog1p, kSigmoid, kSilu, kSoftplus };
 constexpr MathFn kMathFns[] = {MathFn::kExp,     MathFn::kLog,  MathFn::kLog1p,
                                MathFn::kSigmoid, MathFn::kSilu, MathFn::kSoftplus};
 
-// Loops run over whole blocks of this many values: a count known when compiling is what GCC vectorises at -O2.
+// Loops run over whole blocks of this many values: a count known when compiling is what GCC vectorises at
+// -O2.
 constexpr int kLoopBlock = 256;
 
 // out[i] = fn(in[i]) for kLoopBlock values; in and out do not overlap.

@@ -1,4 +1,5 @@
-// Random and adversarial triples for fma32: ties, cancellation, results near overflow and near the smallest normal.
+// Random and adversarial triples for fma32: ties, cancellation, results near overflow and near the smallest
+// normal.
 #pragma once
 
 #include <cmath>
@@ -73,13 +74,15 @@ class FmaCases {
     return z ^ (z >> 31);
   }
   float any() { return f32_from_bits(static_cast<uint32_t>(word() >> 16)); }
-  // Random sign and significand, exponent e; one in four has a short significand, one in four many trailing ones.
+  // Random sign and significand, exponent e; one in four has a short significand, one in four many trailing
+  // ones.
   float value(int e) {
     const uint64_t r = word();
     uint32_t m = static_cast<uint32_t>(r) & 0x7fffffu;
     if ((r >> 40) % 4 == 0) m &= 0x700000u;
     if ((r >> 40) % 4 == 1) m |= 0x07ffffu;
-    return f32_from_bits((static_cast<uint32_t>(r >> 32) & 0x80000000u) | (static_cast<uint32_t>(e + 127) << 23) | m);
+    return f32_from_bits((static_cast<uint32_t>(r >> 32) & 0x80000000u) |
+                         (static_cast<uint32_t>(e + 127) << 23) | m);
   }
   static float nudge(float x, int steps) { return f32_from_bits(f32_bits(x) + static_cast<uint32_t>(steps)); }
 

@@ -1,4 +1,5 @@
-// How far a float32 function is from the double function of glibc, in units of the last place of the true result.
+// How far a float32 function is from the double function of glibc, in units of the last place of the true
+// result.
 #pragma once
 
 #include <cmath>
@@ -15,12 +16,18 @@ inline constexpr double kMaxFloat = 3.40282346638528859812e+38;
 
 inline const char* name_of(MathFn fn) {
   switch (fn) {
-    case MathFn::kExp: return "exp";
-    case MathFn::kLog: return "log";
-    case MathFn::kLog1p: return "log1p";
-    case MathFn::kSigmoid: return "sigmoid";
-    case MathFn::kSilu: return "silu";
-    case MathFn::kSoftplus: return "softplus";
+    case MathFn::kExp:
+      return "exp";
+    case MathFn::kLog:
+      return "log";
+    case MathFn::kLog1p:
+      return "log1p";
+    case MathFn::kSigmoid:
+      return "sigmoid";
+    case MathFn::kSilu:
+      return "silu";
+    case MathFn::kSoftplus:
+      return "softplus";
   }
   return "?";
 }
@@ -28,10 +35,14 @@ inline const char* name_of(MathFn fn) {
 // The contract's bound (NUMERICS.md).
 inline double bound_of(MathFn fn) {
   switch (fn) {
-    case MathFn::kSigmoid: return 3.0;
-    case MathFn::kSilu: return 3.5;
-    case MathFn::kSoftplus: return 3.0;
-    default: return 1.0;
+    case MathFn::kSigmoid:
+      return 3.0;
+    case MathFn::kSilu:
+      return 3.5;
+    case MathFn::kSoftplus:
+      return 3.0;
+    default:
+      return 1.0;
   }
 }
 
@@ -40,17 +51,30 @@ inline double true_value(MathFn fn, float x) {
   if ((f32_bits(x) & 0x7fffffffu) < 0x00800000u) x = f32_from_bits(f32_bits(x) & 0x80000000u);
   const double d = x;
   switch (fn) {
-    case MathFn::kExp: return x < -87.3f ? 0.0 : x > 88.7228f ? HUGE_VAL : std::exp(d);
-    case MathFn::kLog: return std::log(d);
-    case MathFn::kLog1p: return std::log1p(d);
-    case MathFn::kSigmoid: return 1.0 / (1.0 + std::exp(-d));
+    case MathFn::kExp:
+      return x < -87.3f ? 0.0 : x > 88.7228f ? HUGE_VAL : std::exp(d);
+    case MathFn::kLog:
+      return std::log(d);
+    case MathFn::kLog1p:
+      return std::log1p(d);
+    case MathFn::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-d));
     case MathFn::kSilu: {
       const double s = 1.0 / (1.0 + std::exp(-d));
       return s < kMinNormal && std::isfinite(x) ? -0.0 : d * s;
     }
-    case MathFn::kSoftplus: return x < -87.3f ? 0.0 : x > 20.0f ? d : std::log1p(std::exp(d));
+    case MathFn::kSoftplus:
+      return x < -87.3f ? 0.0 : x > 20.0f ? d : std::log1p(std::exp(d));
   }
   return 0.0;
+}
+
+inline bool has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
 }
 
 struct UlpReport {
@@ -65,7 +89,8 @@ inline void check_value(MathFn fn, float x, float y, UlpReport& report) {
   const double size = std::fabs(want);
   bool special_ok = true;
   // Where sigmoid is within a few units of the smallest normal number it may fall to zero, and silu with it.
-  if (fn == MathFn::kSilu && std::fabs((1.0 + std::exp(-static_cast<double>(x))) * kMinNormal - 1.0) < 4e-7) return;
+  if (fn == MathFn::kSilu && std::fabs((1.0 + std::exp(-static_cast<double>(x))) * kMinNormal - 1.0) < 4e-7)
+    return;
   if (std::isnan(want)) {
     special_ok = std::isnan(y);
   } else if (size > kMaxFloat) {
@@ -90,8 +115,9 @@ inline void check_value(MathFn fn, float x, float y, UlpReport& report) {
   }
 }
 
-// Checks the float32 words first, first+stride, ... up to last.
-inline UlpReport check_words(MathFn fn, uint64_t first, uint64_t last, uint64_t stride) {
+// Checks the float32 words first, first+stride, ... up to last, as `loop` computes them.
+inline UlpReport check_words(MathFn fn, void (*loop)(MathFn, const float*, float*), uint64_t first,
+                             uint64_t last, uint64_t stride) {
   UlpReport report;
   float in[kLoopBlock];
   float out[kLoopBlock];
@@ -102,20 +128,10 @@ inline UlpReport check_words(MathFn fn, uint64_t first, uint64_t last, uint64_t 
       if (u <= last) n = i + 1;
       u += stride;
     }
-    loop_base(fn, in, out);
+    loop(fn, in, out);
     for (int i = 0; i < n; ++i) check_value(fn, in[i], out[i], report);
   }
   return report;
-}
-
-// One number over results, independent of the order in which they are visited (a GPU may compute it): the sum of a
-// mixed (index, word) pair modulo 2^64. NaNs count as one word, since their payload is not promised.
-inline uint64_t mixed(uint64_t index, uint32_t word) {
-  if ((word & 0x7fffffffu) > 0x7f800000u) word = 0x7fc00000u;
-  uint64_t z = index * 0x9e3779b97f4a7c15u + word;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
 }
 
 }  // namespace argon::testing

@@ -1,0 +1,39 @@
+// IQ4_NL: 32 values of 4 bits, nibbles as in Q4_0, through a table of 16 int8 values. value = table[q]*d; the
+// product (11 + 7 bits) is exact.
+#pragma once
+
+#include "formats/block.h"
+
+namespace argon {
+
+// The 16 values of IQ4_NL and IQ4_XS (data of the published format).
+inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113};
+
+inline namespace ARGON_ISA_NS {
+
+struct IQ4_NL {
+  static constexpr int kBlockValues = 32;
+  static constexpr int kBlockBytes = 18;
+  static constexpr int kSteps = 1;
+  static constexpr bool kHasMin = false;
+
+  struct Layout {
+    uint8_t d[2];  // f16
+    uint8_t q[16];
+  };
+  static_assert(sizeof(Layout) == kBlockBytes);
+
+  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+    const Layout& b = *reinterpret_cast<const Layout*>(block);
+    static_cast<void>(sub);
+    for (int j = 0; j < 16; ++j) {
+      codes[j] = kIq4Values[b.q[j] & 15];
+      codes[j + 16] = kIq4Values[b.q[j] >> 4];
+    }
+    set_step(steps, load_f16(b.d));
+  }
+};
+
+}  // namespace ARGON_ISA_NS
+}  // namespace argon

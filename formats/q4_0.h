@@ -1,0 +1,31 @@
+// Q4_0: 32 values of 4 bits, value j in the low nibble of byte j, value j+16 in its high nibble. value =
+// (q-8)*d; the step d is the widened f16, and the product (11 + 4 bits) is exact.
+#pragma once
+
+#include "formats/block.h"
+
+namespace argon {
+inline namespace ARGON_ISA_NS {
+
+struct Q4_0 {
+  static constexpr int kBlockValues = 32;
+  static constexpr int kBlockBytes = 18;
+  static constexpr int kSteps = 1;
+  static constexpr bool kHasMin = false;
+
+  struct Layout {
+    uint8_t d[2];  // f16
+    uint8_t q[16];
+  };
+  static_assert(sizeof(Layout) == kBlockBytes);
+
+  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+    const Layout& b = *reinterpret_cast<const Layout*>(block);
+    static_cast<void>(sub);
+    unpack_nibbles(b.q, 8, codes);
+    set_step(steps, load_f16(b.d));
+  }
+};
+
+}  // namespace ARGON_ISA_NS
+}  // namespace argon

@@ -1,0 +1,30 @@
+// Q8_0: 32 values of 8 bits. value = q*d; the step d is the widened f16, exact, so a value rounds once.
+#pragma once
+
+#include "formats/block.h"
+
+namespace argon {
+inline namespace ARGON_ISA_NS {
+
+struct Q8_0 {
+  static constexpr int kBlockValues = 32;
+  static constexpr int kBlockBytes = 34;
+  static constexpr int kSteps = 1;
+  static constexpr bool kHasMin = false;
+
+  struct Layout {
+    uint8_t d[2];  // f16
+    int8_t q[32];
+  };
+  static_assert(sizeof(Layout) == kBlockBytes);
+
+  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+    const Layout& b = *reinterpret_cast<const Layout*>(block);
+    static_cast<void>(sub);
+    for (int j = 0; j < 32; ++j) codes[j] = b.q[j];
+    set_step(steps, load_f16(b.d));
+  }
+};
+
+}  // namespace ARGON_ISA_NS
+}  // namespace argon
