@@ -48,3 +48,24 @@ function(argon_test name)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     PROPERTIES LABELS ${A_LABEL} TIMEOUT 1200)
 endfunction()
+
+# argon_fuzzer(NAME SOURCES a.cpp ... [DEPS lib ...] [SEEDS file-or-folder ...]): a program round LLVMFuzzerTestOneInput.
+# With any compiler it gets the driver tests/harness/fuzz_main.cpp and a short CTest run over the seeds and a fixed set of
+# mutations (a longer one: bin/NAME -seconds 60 SEEDS); with clang, -DARGON_LIBFUZZER=ON makes it a libFuzzer program.
+option(ARGON_LIBFUZZER "Link the fuzzers with clang's libFuzzer instead of the standalone driver" OFF)
+function(argon_fuzzer name)
+  if(NOT ARGON_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS;SEEDS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_DEPS})
+  if(ARGON_LIBFUZZER)
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/harness/fuzz_main.cpp)
+    add_test(NAME ${name} COMMAND ${name} -runs 2000 -seed 1 ${A_SEEDS} WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+    set_tests_properties(${name} PROPERTIES LABELS short TIMEOUT 1200)
+  endif()
+endfunction()
