@@ -10,7 +10,8 @@ namespace argon::testing {
 inline std::string source_path(const std::string& relative) {
   return std::string(ARGON_SOURCE_DIR) + "/" + relative;
 }
-// A fixture that CMake unpacked, by file name: tiny-random-F32.gguf, tiny-random-Q8_0.gguf, qwen3-tokenizer.json.
+// A fixture that CMake unpacked, by file name: tiny-random-F32.gguf, tiny-random-Q8_0.gguf, qwen3-tokenizer.json,
+// argon-tiny-tokenizer.json.
 inline std::string fixture_path(const std::string& name) {
   return std::string(ARGON_BINARY_DIR) + "/fixtures/" + name;
 }
