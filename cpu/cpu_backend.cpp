@@ -55,7 +55,7 @@ Result<void*> CpuBackend::allocate(size_t bytes) {
 
 void CpuBackend::free(void* p, size_t bytes) { munmap(p, bytes == 0 ? 1 : bytes); }
 
-bool CpuBackend::can_compute(WeightType type) const { return format_traits(type) != nullptr; }
+bool CpuBackend::can_compute(WeightType type) const { return find_format(type) != nullptr; }
 
 template <class Args>
 void CpuBackend::dispatch(const Args& a, int64_t rows) {

@@ -52,7 +52,8 @@ Result<std::unique_ptr<Tokenizer>> Model::load_tokenizer(const GgufFile& file) {
   const auto optional_id = [&](const char* key, std::optional<int32_t>& out) -> Status {
     if (!file.has(key)) return {};
     ARGON_ASSIGN_OR_RETURN(const uint32_t id, file.get_u32(key));
-    if (id > INT32_MAX) return bad_input(file.name() + ": key " + key + " is " + std::to_string(id) + ": wanted a token id");
+    if (id > INT32_MAX)
+      return bad_input(file.name() + ": key " + key + " is " + std::to_string(id) + ": wanted a token id");
     out = static_cast<int32_t>(id);
     return {};
   };
@@ -82,7 +83,8 @@ Result<std::unique_ptr<Tokenizer>> Model::load_tokenizer(const GgufFile& file) {
   return made;
 }
 
-Result<std::unique_ptr<Model>> Model::load(const std::string& path, ops::Backend& backend, const Progress& progress) {
+Result<std::unique_ptr<Model>> Model::load(const std::string& path, ops::Backend& backend,
+                                           const Progress& progress) {
   const auto step = [&](double fraction, const char* what) {
     if (progress) progress(fraction, what);
   };
@@ -93,27 +95,30 @@ Result<std::unique_ptr<Model>> Model::load(const std::string& path, ops::Backend
   step(0.3, "checking the sizes");
   ARGON_ASSIGN_OR_RETURN(m->config_, ModelConfig::read(file));
   step(0.4, "binding the weights");
-  ARGON_ASSIGN_OR_RETURN(m->weights_, Weights::bind(file, m->config_, [&](WeightType t) { return backend.can_compute(t); }));
+  ARGON_ASSIGN_OR_RETURN(
+      m->weights_, Weights::bind(file, m->config_, [&](WeightType t) { return backend.can_compute(t); }));
   step(0.7, "building the tokenizer");
   ARGON_ASSIGN_OR_RETURN(m->tokenizer_, load_tokenizer(file));
   if (static_cast<int64_t>(m->tokenizer_->size()) > m->config_.V) {
-    return bad_input(path + ": the tokenizer has " + std::to_string(m->tokenizer_->size()) + " tokens, token_embd.weight " +
-                     std::to_string(m->config_.V) + " rows: wanted no more tokens than rows");
+    return bad_input(path + ": the tokenizer has " + std::to_string(m->tokenizer_->size()) +
+                     " tokens, token_embd.weight " + std::to_string(m->config_.V) +
+                     " rows: wanted no more tokens than rows");
   }
   m->warnings_ = m->weights_.warnings;
   if (file.has("tokenizer.chat_template")) {
     ARGON_ASSIGN_OR_RETURN(const std::string_view chat, file.get_string("tokenizer.chat_template"));
     m->can_think_ = chat.find("enable_thinking") != std::string_view::npos;
     if (!is_builtin_template(chat)) {
-      m->warnings_.push_back("the file has a chat template of its own, which is not used (it begins: " + one_line(chat, 60) +
-                             "); the built-in ChatML format is");
+      m->warnings_.push_back("the file has a chat template of its own, which is not used (it begins: " +
+                             one_line(chat, 60) + "); the built-in ChatML format is");
     }
   }
   m->sampling_.temperature = sampling_value(file, "general.sampling.temp", 0.0f, 100.0f);
   m->sampling_.top_p = sampling_value(file, "general.sampling.top_p", 1e-6f, 1.0f);
   m->sampling_.min_p = sampling_value(file, "general.sampling.min_p", 0.0f, 0.999f);
   m->sampling_.repeat_penalty = sampling_value(file, "general.sampling.penalty_repeat", 0.01f, 100.0f);
-  if (const auto k = sampling_value(file, "general.sampling.top_k", 0.0f, 1e9f)) m->sampling_.top_k = static_cast<int32_t>(*k);
+  if (const auto k = sampling_value(file, "general.sampling.top_k", 0.0f, 1e9f))
+    m->sampling_.top_k = static_cast<int32_t>(*k);
   m->fingerprint_ = fingerprint_of(file);
   step(1.0, "ready");
   return m;

@@ -24,10 +24,11 @@ struct FileSampling {
 
 class Model {
  public:
-  // Opens `path` (any part of a split file) for `backend`. `progress` gets a fraction 0..1 and what is being done.
-  // Errors are those of GgufFile::open, ModelConfig::read, Weights::bind and Tokenizer::create.
+  // Opens `path` (any part of a split file) for `backend`. `progress` gets a fraction 0..1 and what is being
+  // done. Errors are those of GgufFile::open, ModelConfig::read, Weights::bind and Tokenizer::create.
   using Progress = std::function<void(double fraction, const char* what)>;
-  static Result<std::unique_ptr<Model>> load(const std::string& path, ops::Backend& backend, const Progress& progress = nullptr);
+  static Result<std::unique_ptr<Model>> load(const std::string& path, ops::Backend& backend,
+                                             const Progress& progress = nullptr);
   // The tokenizer of a file alone.
   static Result<std::unique_ptr<Tokenizer>> load_tokenizer(const GgufFile& file);
 
@@ -40,7 +41,8 @@ class Model {
   bool can_think() const { return can_think_; }
   // One line each, to be shown at every load.
   const std::vector<std::string>& warnings() const { return warnings_; }
-  // Names this file's contents (metadata sizes, tensor table, a sample of the data) and the numeric contract's version.
+  // Names this file's contents (metadata sizes, tensor table, a sample of the data) and the numeric
+  // contract's version.
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:

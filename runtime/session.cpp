@@ -12,8 +12,8 @@ namespace {
 constexpr uint64_t kScratchAim = uint64_t{48} << 20;
 // A model that repeats one token this often will not stop by itself.
 constexpr int kMaxRepeats = 256;
-// A template may word the end of a prompt (the opening of the answer) otherwise once the answer is history, so the
-// checkpoint stands this many tokens before the end.
+// A template may word the end of a prompt (the opening of the answer) otherwise once the answer is history,
+// so the checkpoint stands this many tokens before the end.
 constexpr int64_t kCheckpointBefore = 16;
 
 double seconds_since(std::chrono::steady_clock::time_point t) {
@@ -28,7 +28,8 @@ int64_t Session::default_pass(const ModelConfig& config) {
   return pass;
 }
 
-Result<std::unique_ptr<Session>> Session::create(const Model& model, ops::Backend& backend, const SessionOptions& options) {
+Result<std::unique_ptr<Session>> Session::create(const Model& model, ops::Backend& backend,
+                                                 const SessionOptions& options) {
   std::unique_ptr<Session> s(new Session(model));
   const ModelConfig& c = model.config();
   const int64_t context = options.context > 0 ? options.context : c.context_length;
@@ -40,15 +41,17 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, ops::Backen
 }
 
 // Leaves the logits of the prompt's last token in logits_.
-Status Session::read_prompt(std::span<const int32_t> prompt, Generated& g, const std::function<bool(int64_t, int64_t)>& progress) {
+Status Session::read_prompt(std::span<const int32_t> prompt, Generated& g,
+                            const std::function<bool(int64_t, int64_t)>& progress) {
   if (prompt.empty()) return bad_input("the prompt is empty: wanted at least one token");
   const int64_t n = static_cast<int64_t>(prompt.size());
   if (n > state_->capacity()) {
-    return bad_input("the prompt has " + std::to_string(n) + " tokens, the context holds " + std::to_string(state_->capacity()) +
-                     ": shorten it or raise -c");
+    return bad_input("the prompt has " + std::to_string(n) + " tokens, the context holds " +
+                     std::to_string(state_->capacity()) + ": shorten it or raise -c");
   }
   const auto held = state_->tokens();
-  const auto common = std::mismatch(prompt.begin(), prompt.end(), held.begin(), held.end()).first - prompt.begin();
+  const auto common =
+      std::mismatch(prompt.begin(), prompt.end(), held.begin(), held.end()).first - prompt.begin();
   // The last token is read again even when held: its logits are wanted.
   const int64_t from = state_->rewind(std::min<int64_t>(common, n - 1));
   g.prompt_tokens = n;
@@ -59,8 +62,10 @@ Status Session::read_prompt(std::span<const int32_t> prompt, Generated& g, const
   const auto part = [&](int64_t begin, int64_t end, LogitsFor logits) -> Status {
     if (begin >= end) return {};
     read.logits = logits;
-    if (progress) read.progress = [&, begin](int64_t done, int64_t) { return progress(begin - from + done, n - from); };
-    return forward_->read(*state_, prompt.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), read);
+    if (progress)
+      read.progress = [&, begin](int64_t done, int64_t) { return progress(begin - from + done, n - from); };
+    return forward_->read(*state_,
+                          prompt.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), read);
   };
   const int64_t mark = n - kCheckpointBefore;
   if (mark > from) {
@@ -70,8 +75,8 @@ Status Session::read_prompt(std::span<const int32_t> prompt, Generated& g, const
   return part(std::max(from, mark), n, LogitsFor::kLast);
 }
 
-Result<Generated> Session::generate(std::span<const int32_t> prompt, const GenerateOptions& options, const Text& text,
-                                    const std::function<bool(int64_t, int64_t)>& progress) {
+Result<Generated> Session::generate(std::span<const int32_t> prompt, const GenerateOptions& options,
+                                    const Text& text, const std::function<bool(int64_t, int64_t)>& progress) {
   ARGON_RETURN_IF_ERROR(ops::check(options.sampling));
   Generated g;
   auto start = std::chrono::steady_clock::now();
@@ -88,7 +93,8 @@ Result<Generated> Session::generate(std::span<const int32_t> prompt, const Gener
   int repeats = 0;
   g.reason = FinishReason::kLength;
   while (options.max_tokens < 0 || static_cast<int64_t>(g.tokens.size()) < options.max_tokens) {
-    const auto next = ops::sample(logits_, state_->tokens(), static_cast<uint64_t>(state_->position()), 0, options.sampling);
+    const auto next = ops::sample(logits_, state_->tokens(), static_cast<uint64_t>(state_->position()), 0,
+                                  options.sampling);
     if (!next) return Status(Code::kNumeric, "a logit is not finite");
     if (model_.tokenizer().is_end(*next)) {
       g.reason = FinishReason::kStop;

@@ -64,7 +64,7 @@ float dot_quantized(const FormatTraits& f, const uint8_t* row, const QuantizedRo
 float dot_row(const WeightMatrix& w, const float* x, const QuantizedRows& q, int64_t m, int64_t t) {
   const uint8_t* row = static_cast<const uint8_t*>(w.data) + static_cast<size_t>(m) * w.row_bytes;
   if (is_plain_float(w.type)) return dot_float(row, w.type, x + t * w.cols, w.cols);
-  return dot_quantized(*format_traits(w.type), row, q, t, w.cols);
+  return dot_quantized(*find_format(w.type), row, q, t, w.cols);
 }
 
 }  // namespace
