@@ -55,6 +55,15 @@ Result<void*> CpuBackend::allocate(size_t bytes) {
 
 void CpuBackend::free(void* p, size_t bytes) { munmap(p, bytes == 0 ? 1 : bytes); }
 
+void CpuBackend::write(void* to, const void* from_host, size_t bytes) { copy(to, from_host, bytes); }
+void CpuBackend::read(void* to_host, const void* from, size_t bytes) { copy(to_host, from, bytes); }
+void CpuBackend::copy(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+void CpuBackend::zero(void* to, size_t bytes) {
+  if (bytes > 0) std::memset(to, 0, bytes);
+}
+
 bool CpuBackend::can_compute(WeightType type) const { return find_format(type) != nullptr; }
 
 template <class Args>

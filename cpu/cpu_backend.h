@@ -24,6 +24,12 @@ class CpuBackend final : public ops::Backend {
   int threads() const { return pool_.size(); }
   Result<void*> allocate(size_t bytes) override;
   void free(void* p, size_t bytes) override;
+  Result<const void*> place(const void* host, size_t) override { return host; }
+  void write(void* to, const void* from_host, size_t bytes) override;
+  void read(void* to_host, const void* from, size_t bytes) override;
+  void copy(void* to, const void* from, size_t bytes) override;
+  void zero(void* to, size_t bytes) override;
+  Status finish() override { return {}; }
   void run(const ops::QuantizeArgs& a) override;
   void run(const ops::MatmulArgs& a) override;
   void run(const ops::MatmulGroupedArgs& a) override;

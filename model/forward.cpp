@@ -1,13 +1,16 @@
 #include "model/forward.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 namespace argon {
 namespace {
 
 using ops::WeightMatrix;
+
+// Rows of logits computed at a time: a vocabulary is wide.
+constexpr int64_t kLogitRows = 16;
 
 // Arrays that live through a whole pass, and those of one part of a layer; the parts share memory.
 struct PassArrays {
@@ -117,7 +120,8 @@ size_t measure_scratch(const ModelConfig& c, int64_t T) {
         take_quantized(s, T, c.Fs);
   });
   if (c.has_ple()) part([&] { PleArrays(s, c, T), take_quantized(s, T, c.ple_width()); });
-  part([&] { take_quantized(s, T, c.H); });
+  part(
+      [&] { s.take<float>(std::min(kLogitRows, T) * c.V), take_quantized(s, std::min(kLogitRows, T), c.H); });
   return s.peak();
 }
 
@@ -137,7 +141,8 @@ uint64_t Forward::scratch_bytes(const ModelConfig& config, int64_t max_pass) {
 Result<std::unique_ptr<Forward>> Forward::create(const ModelConfig& config, const Weights& weights,
                                                  ops::Backend& backend, int64_t max_pass,
                                                  int64_t max_context) {
-  std::unique_ptr<Forward> f(new Forward(config, weights, backend, max_pass));
+  std::unique_ptr<Forward> f(new Forward(config, backend, max_pass));
+  ARGON_ASSIGN_OR_RETURN(f->w_, PlacedWeights::place(weights, config, backend));
   ARGON_ASSIGN_OR_RETURN(f->block_, ops::Buffer::create(backend, measure_scratch(config, max_pass)));
   f->scratch_ = Scratch(f->block_.as());
   ARGON_ASSIGN_OR_RETURN(
@@ -148,7 +153,7 @@ Result<std::unique_ptr<Forward>> Forward::create(const ModelConfig& config, cons
   constants.insert(constants.end(), config.head_offsets.begin(), config.head_offsets.end());
   ARGON_ASSIGN_OR_RETURN(f->constants_, ops::Buffer::create(backend, constants.size() * sizeof(uint64_t)));
   if (!constants.empty())
-    std::memcpy(f->constants_.as(), constants.data(), constants.size() * sizeof(uint64_t));
+    backend.write(f->constants_.as(), constants.data(), constants.size() * sizeof(uint64_t));
   return f;
 }
 
@@ -158,8 +163,10 @@ Status Forward::ensure_rope(int64_t positions) {
                      std::to_string(rope_capacity_) + "): raise it with -c");
   }
   if (positions <= rope_rows_) return {};
-  ops::rope_fill(rope_.as<float>() + rope_rows_ * c_.rot, rope_rows_, positions - rope_rows_, c_.rot,
-                 c_.rope_base);
+  const int64_t count = positions - rope_rows_;
+  std::vector<float> rows(static_cast<size_t>(count * c_.rot));
+  ops::rope_fill(rows.data(), rope_rows_, count, c_.rot, c_.rope_base);
+  backend_.write(rope_.as<float>() + rope_rows_ * c_.rot, rows.data(), rows.size() * sizeof(float));
   rope_rows_ = positions;
   return {};
 }
@@ -193,16 +200,12 @@ Status Forward::read(SequenceState& state, std::span<const int32_t> tokens, cons
     p.tokens = tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(T));
     p.T = T;
     p.position0 = state.position();
-    int64_t first_bad_layer = -1;
-    pass(p, options, wanted, logits, &first_bad_layer);
+    pass(p, options, wanted, logits);
+    ARGON_RETURN_IF_ERROR(backend_.finish());
     state.advance(p.tokens);
     done += T;
     for (int64_t i = 0; i < wanted; ++i) {
-      if (all_finite(logits + i * c_.V, c_.V)) continue;
-      const std::string where = first_bad_layer < 0 ? "the head" : "layer " + std::to_string(first_bad_layer);
-      return {Code::kNumeric, "the logits at position " + std::to_string(p.position0 + T - wanted + i) +
-                                  " are not finite; the first values that are not come from " + where +
-                                  ": the model file is damaged, or was quantised beyond use"};
+      if (!all_finite(logits + i * c_.V, c_.V)) return not_finite(state, p.position0 + T - wanted + i);
     }
     if (options.progress && !options.progress(done, total))
       return {Code::kCancelled, "stopped while reading the prompt"};
@@ -223,13 +226,37 @@ Status Forward::rewind(SequenceState& state, int64_t position) {
               options);
 }
 
+// Reads the sequence once more, looking at every layer, to say where the first non-finite value came from.
+Status Forward::not_finite(const SequenceState& state, int64_t position) {
+  std::string where = "the head";
+  const std::vector<int32_t> tokens(state.tokens().begin(), state.tokens().begin() + position + 1);
+  auto again = SequenceState::create(c_, backend_, position + 1, state.kv_type());
+  int64_t first = c_.L + 1;
+  ReadOptions options;
+  options.logits = LogitsFor::kNone;
+  options.observe = [&](int64_t layer, const float* x, int64_t T) {
+    if (layer < first && !all_finite(x, T * (layer < c_.L ? c_.CH() : c_.H))) first = layer;
+  };
+  if (again.ok() && read(**again, tokens, options).ok() && first <= c_.L) {
+    where = first == 0 ? "the embedding" : "layer " + std::to_string(first - 1);
+  }
+  return {Code::kNumeric, "the logits at position " + std::to_string(position) +
+                              " are not finite; the first values that are not come from " + where +
+                              ": the model file is damaged, or was quantised beyond use"};
+}
+
+void Forward::observe(const ReadOptions& options, int64_t layer, const float* x, int64_t T, int64_t width) {
+  std::vector<float> host(static_cast<size_t>(T * width));
+  backend_.read(host.data(), x, host.size() * sizeof(float));
+  options.observe(layer, host.data(), T);
+}
+
 // The whole pass: the way of tokens through the model.
-void Forward::pass(Pass& p, const ReadOptions& options, int64_t wanted, float* logits,
-                   int64_t* first_bad_layer) {
+void Forward::pass(Pass& p, const ReadOptions& options, int64_t wanted, float* logits) {
   scratch_.release(0);
   const PassArrays a(scratch_, c_, p.T);
   p.x = a.x, p.n = a.n, p.h = a.h, p.b = a.b, p.inj = a.inj;
-  std::memcpy(a.ids, p.tokens.data(), p.tokens.size_bytes());
+  backend_.write(a.ids, p.tokens.data(), p.tokens.size_bytes());
   backend_.run(ops::EmbedArgs{w_.embed, a.ids, p.x, p.T, c_.C});
 
   const float* pending = nullptr;  // a block's output, not yet added to the streams
@@ -240,7 +267,7 @@ void Forward::pass(Pass& p, const ReadOptions& options, int64_t wanted, float* l
       backend_.run(ops::GrApplyArgs{p.x, pending, p.inj, p.T, c_.C, c_.H});
       pending = nullptr;
     }
-    if (options.observe) options.observe(l, p.x, p.T);
+    if (options.observe) observe(options, l, p.x, p.T, c_.CH());
     if (l == c_.ple_layer) ngrams(p, layer.ple);
     mix(p, layer.attn_mix, pending);
     if (c_.is_attention(l)) {
@@ -251,15 +278,20 @@ void Forward::pass(Pass& p, const ReadOptions& options, int64_t wanted, float* l
     mix(p, layer.ffn_mix, p.b);
     experts(p, layer.moe);
     pending = p.b;
-    if (*first_bad_layer < 0 && wanted > 0 && !all_finite(p.b, p.T * c_.H)) *first_bad_layer = l;
   }
   if (wanted == 0 && !options.observe) return;
   mix(p, w_.head_mix, pending);
-  if (options.observe) options.observe(c_.L, p.h, p.T);
+  if (options.observe) observe(options, c_.L, p.h, p.T, c_.H);
   if (wanted == 0) return;
   const size_t mark = scratch_.mark();
-  multiply(w_.output, input(p.h + (p.T - wanted) * c_.H, wanted, c_.H), logits, wanted);
-  scratch_.release(mark);
+  for (int64_t done = 0; done < wanted;) {
+    const int64_t rows = std::min(kLogitRows, wanted - done);
+    float* y = scratch_.take<float>(rows * c_.V);
+    multiply(w_.output, input(p.h + (p.T - wanted + done) * c_.H, rows, c_.H), y, rows);
+    backend_.read(logits + done * c_.V, y, static_cast<size_t>(rows * c_.V) * sizeof(float));
+    scratch_.release(mark);
+    done += rows;
+  }
 }
 
 Forward::Input Forward::input(const float* x, int64_t rows, int64_t K) {
@@ -371,12 +403,14 @@ void Forward::experts(Pass& p, const MoeWeights& w) {
 void Forward::ngrams(Pass& p, const PleWeights& w) {
   const size_t mark = scratch_.mark();
   const PleArrays a(scratch_, c_, p.T);
+  // The n-1 tokens before the pass; before the start of the sequence, the end-of-text id.
   const std::span<const int32_t> before = p.state->tokens();
-  for (int64_t i = 0; i < c_.ngram - 1; ++i) {
-    const int64_t at = p.position0 - (c_.ngram - 1) + i;
-    a.tokens[i] = at >= 0 ? before[static_cast<size_t>(at)] : c_.ple_eos;
-  }
-  std::memcpy(a.tokens + c_.ngram - 1, p.tokens.data(), p.tokens.size_bytes());
+  std::vector<int32_t> window(static_cast<size_t>(c_.ngram - 1), c_.ple_eos);
+  const size_t known = std::min(before.size(), window.size());
+  std::copy(before.end() - static_cast<std::ptrdiff_t>(known), before.end(),
+            window.end() - static_cast<std::ptrdiff_t>(known));
+  window.insert(window.end(), p.tokens.begin(), p.tokens.end());
+  backend_.write(a.tokens, window.data(), window.size() * sizeof(int32_t));
   const uint64_t* multipliers = constants_.as<uint64_t>();
   const uint64_t* sizes = multipliers + c_.ngram;
   backend_.run(ops::NgramHashArgs{a.tokens, multipliers, sizes, sizes + c_.ple_heads(), a.rows, p.T, c_.ngram,

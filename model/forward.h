@@ -13,9 +13,9 @@
 
 #include "base/status.h"
 #include "model/config.h"
+#include "model/placed_weights.h"
 #include "model/scratch.h"
 #include "model/state.h"
-#include "model/weights.h"
 #include "ops/backend.h"
 
 namespace argon {
@@ -67,9 +67,11 @@ class Forward {
     float *x, *n, *h, *b, *inj;  // [T][C][H], [T][C][H], [T][H], [T][H], [T][C]
   };
 
-  Forward(const ModelConfig& config, const Weights& weights, ops::Backend& backend, int64_t max_pass)
-      : c_(config), w_(weights), backend_(backend), max_pass_(max_pass) {}
-  void pass(Pass& p, const ReadOptions& options, int64_t wanted, float* logits, int64_t* first_bad_layer);
+  Forward(const ModelConfig& config, ops::Backend& backend, int64_t max_pass)
+      : c_(config), backend_(backend), max_pass_(max_pass) {}
+  void pass(Pass& p, const ReadOptions& options, int64_t wanted, float* logits);
+  void observe(const ReadOptions& options, int64_t layer, const float* x, int64_t T, int64_t width);
+  Status not_finite(const SequenceState& state, int64_t position);
   Input input(const float* x, int64_t rows, int64_t K);
   void multiply(const ops::WeightMatrix& w, const Input& in, float* y, int64_t T);
   void mix(Pass& p, const MixerWeights& m, const float* b);
@@ -80,7 +82,7 @@ class Forward {
   Status ensure_rope(int64_t positions);
 
   const ModelConfig& c_;
-  const Weights& w_;
+  PlacedWeights w_;
   ops::Backend& backend_;
   int64_t max_pass_;
   ops::Buffer block_, rope_, constants_;

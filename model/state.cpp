@@ -87,19 +87,19 @@ std::vector<SequenceState::Piece> SequenceState::cache_pieces(int64_t position) 
 std::vector<uint8_t> SequenceState::gather(const std::vector<Piece>& pieces) const {
   size_t bytes = 0;
   for (const Piece& p : pieces) bytes += p.bytes;
-  std::vector<uint8_t> out;
-  out.reserve(bytes);
+  std::vector<uint8_t> out(bytes);
+  uint8_t* to = out.data();
   for (const Piece& p : pieces) {
-    const uint8_t* b = static_cast<const uint8_t*>(p.data);
-    out.insert(out.end(), b, b + p.bytes);
+    backend_->read(to, p.data, p.bytes);
+    to += p.bytes;
   }
   return out;
 }
 
 Result<std::unique_ptr<SequenceState>> SequenceState::copy() const {
   ARGON_ASSIGN_OR_RETURN(auto other, create(config_, *backend_, capacity_, kv_type_));
-  const auto copy_pieces = [](const std::vector<Piece>& from, const std::vector<Piece>& to) {
-    for (size_t i = 0; i < from.size(); ++i) std::memcpy(to[i].data, from[i].data, from[i].bytes);
+  const auto copy_pieces = [&](const std::vector<Piece>& from, const std::vector<Piece>& to) {
+    for (size_t i = 0; i < from.size(); ++i) backend_->copy(to[i].data, from[i].data, from[i].bytes);
   };
   copy_pieces(recurrent_pieces(), other->recurrent_pieces());
   copy_pieces(cache_pieces(position()), other->cache_pieces(position()));
@@ -126,9 +126,9 @@ int64_t SequenceState::rewind(int64_t to) {
   const uint8_t* from = checkpoints_.empty() ? nullptr : checkpoints_.back().recurrent.data();
   for (const Piece& p : pieces) {
     if (from == nullptr) {
-      std::memset(p.data, 0, p.bytes);
+      backend_->zero(p.data, p.bytes);
     } else {
-      std::memcpy(p.data, from, p.bytes);
+      backend_->write(p.data, from, p.bytes);
       from += p.bytes;
     }
   }
@@ -195,7 +195,7 @@ Status SequenceState::restore(std::span<const uint8_t> bytes, uint64_t fingerpri
   from += token_bytes;
   for (const auto* pieces : {&cache, &recurrent}) {
     for (const Piece& p : *pieces) {
-      std::memcpy(p.data, from, p.bytes);
+      backend_->write(p.data, from, p.bytes);
       from += p.bytes;
     }
   }

@@ -34,6 +34,21 @@ class Backend {
   virtual Result<void*> allocate(size_t bytes) = 0;
   virtual void free(void* p, size_t bytes) = 0;
 
+  // Makes host memory that stays as it is while the backend lives (weights) readable by operations: the
+  // pointer to use.
+  virtual Result<const void*> place(const void* host, size_t bytes) = 0;
+
+  // Moves bytes in order with the operations: from host memory, to host memory (waits until they are there),
+  // within the backend's memory, and zeros.
+  virtual void write(void* to, const void* from_host, size_t bytes) = 0;
+  virtual void read(void* to_host, const void* from, size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  virtual void zero(void* to, size_t bytes) = 0;
+
+  // Waits for everything so far; the first error since the last call (a device lost, a kernel refused), or
+  // ok.
+  virtual Status finish() = 0;
+
   // One call per operation: the arguments are each room's contract. Calls take effect in order.
   virtual void run(const QuantizeArgs&) = 0;
   virtual void run(const MatmulArgs&) = 0;
