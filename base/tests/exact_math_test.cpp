@@ -41,17 +41,17 @@ uint64_t checksum(MathFn fn, void (*loop)(MathFn, const float*, float*)) {
 uint64_t golden(MathFn fn) {
   switch (fn) {
     case MathFn::kExp:
-      return 0x777c233365233344u;
+      return 0xc2d2e8b10524cc80u;
     case MathFn::kLog:
       return 0x7723a01ac1c624a3u;
     case MathFn::kLog1p:
       return 0x960b191e6ac9097eu;
     case MathFn::kSigmoid:
-      return 0x466c63964d75a819u;
+      return 0x1daf0204b645254bu;
     case MathFn::kSilu:
-      return 0xc2ada54849b3eae1u;
+      return 0x88388fffc1e95dcau;
     case MathFn::kSoftplus:
-      return 0x4508998302e4521au;
+      return 0xad2ccb837cfce965u;
   }
   return 0;
 }
