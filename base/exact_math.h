@@ -45,6 +45,7 @@ inline namespace ARGON_ISA_NS {
 
 ARGON_MATH_FN uint32_t f32_bits(float x) {
 #if defined(__METAL_VERSION__)
+  using namespace metal;
   return as_type<uint32_t>(x);
 #elif defined(__CUDA_ARCH__)
   return __float_as_uint(x);
@@ -55,6 +56,7 @@ ARGON_MATH_FN uint32_t f32_bits(float x) {
 
 ARGON_MATH_FN float f32_from_bits(uint32_t u) {
 #if defined(__METAL_VERSION__)
+  using namespace metal;
   return as_type<float>(u);
 #elif defined(__CUDA_ARCH__)
   return __uint_as_float(u);
