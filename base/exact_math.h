@@ -45,6 +45,7 @@ inline namespace ARGON_ISA_NS {
 
 ARGON_MATH_FN uint32_t f32_bits(float x) {
 #if defined(__METAL_VERSION__)
+  using namespace metal;
   return as_type<uint32_t>(x);
 #elif defined(__CUDA_ARCH__)
   return __float_as_uint(x);
@@ -55,6 +56,7 @@ ARGON_MATH_FN uint32_t f32_bits(float x) {
 
 ARGON_MATH_FN float f32_from_bits(uint32_t u) {
 #if defined(__METAL_VERSION__)
+  using namespace metal;
   return as_type<float>(u);
 #elif defined(__CUDA_ARCH__)
   return __uint_as_float(u);
@@ -111,12 +113,13 @@ ARGON_MATH_FN float exp32(float x) {
   const float n = shifted - shifter;
   // ln2 in two parts; the first has 15 bits, so n times it is exact and so is the difference.
   const float r = fma32(n, -1.42860677e-6f, fma32(n, -0.693145752f, x));
-  // exp(r) = 1 + (r + r^2*q), q minimax over |r| <= 0.3468 (relative error of exp 2^-28).
+  // exp(r) = 1 + r*(1 + r*q), q minimax over |r| <= 0.3468 (relative error of exp 2^-28).
   float q = fma32(1.38144335e-3f, r, 8.36873055e-3f);
   q = fma32(q, r, 4.16683890e-2f);
   q = fma32(q, r, 0.166665211f);
   q = fma32(q, r, 0.499999940f);
-  const float p = 1.0f + fma32(r * r, q, r);
+  q = fma32(q, r, 1.0f);
+  const float p = fma32(q, r, 1.0f);
   // Times 2^n in the exponent field; in range the result is normal.
   float y = f32_from_bits(f32_bits(p) + (f32_bits(shifted) << 23));
   y = x < -87.3f ? 0.0f : y;

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 
+#include "base/exact_math.h"
+
 namespace argon::testing {
 
 // The sum over all results of mixed(index, word), modulo 2^64, does not depend on the order in which they are
 // visited, so a GPU or numpy can compute it. NaNs count as one word, since their payload is not promised.
-inline uint64_t mixed(uint64_t index, uint32_t word) {
+ARGON_MATH_FN uint64_t mixed(uint64_t index, uint32_t word) {
   if ((word & 0x7fffffffu) > 0x7f800000u) word = 0x7fc00000u;
   uint64_t z = index * 0x9e3779b97f4a7c15u + word;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/tests/checksum.h"
+#include "base/tests/exact_math_golden.h"
 #include "base/tests/exact_math_loops.h"
 #include "base/tests/fma_cases.h"
 #include "base/tests/ulp_check.h"
@@ -17,43 +18,16 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// The sample behind the goldens: 2^20 words spread over all of float32 and a million values in the useful
-// range.
-float sample(uint32_t i) {
-  if (i < (1u << 20)) return f32_from_bits(i * 2654435761u);
-  const float x = static_cast<float>(static_cast<int32_t>((i - (1u << 20)) * 2654435761u)) * 0x1p-24f;
-  return x;  // -128 .. 128
-}
-
 uint64_t checksum(MathFn fn, void (*loop)(MathFn, const float*, float*)) {
   uint64_t sum = 0;
   float in[kLoopBlock];
   float out[kLoopBlock];
-  for (uint32_t i = 0; i < (1u << 21); i += kLoopBlock) {
+  for (uint32_t i = 0; i < kSampleSize; i += kLoopBlock) {
     for (uint32_t j = 0; j < kLoopBlock; ++j) in[j] = sample(i + j);
     loop(fn, in, out);
     for (uint32_t j = 0; j < kLoopBlock; ++j) sum += mixed(i + j, f32_bits(out[j]));
   }
   return sum;
-}
-
-// The bits of the contract. A change of these is a change of the contract version.
-uint64_t golden(MathFn fn) {
-  switch (fn) {
-    case MathFn::kExp:
-      return 0x777c233365233344u;
-    case MathFn::kLog:
-      return 0x7723a01ac1c624a3u;
-    case MathFn::kLog1p:
-      return 0x960b191e6ac9097eu;
-    case MathFn::kSigmoid:
-      return 0x466c63964d75a819u;
-    case MathFn::kSilu:
-      return 0xc2ada54849b3eae1u;
-    case MathFn::kSoftplus:
-      return 0x4508998302e4521au;
-  }
-  return 0;
 }
 
 TEST(ExactMath, SoftwareFmaGivesTheGoldenBits) {

@@ -6,22 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "cpu/cpu_backend.h"
 #include "ops/routes.h"
-#include "tests/harness/arena.h"
+#include "tests/harness/parity_case.h"
 
 namespace argon::testing {
-
-template <class Args>
-struct ParityCase {
-  std::string name;
-  int64_t rows;  // what pick_route is asked with
-  std::function<Args(TestArena&)> make;
-};
 
 // Runs all units in pieces of random length and order.
 template <class Args>
