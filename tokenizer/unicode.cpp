@@ -2,8 +2,11 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/utf8.h"
@@ -48,6 +51,29 @@ bool is_plain(uint32_t cp) {
          (cp >= 0xAC00 && cp <= 0xD7A3) || cp == CodePoint::kBadByte;
 }
 
+// Combining marks assigned after Unicode 9, by first and last code point. The reference tokenizer normalizes
+// by Unicode 9, where these are unassigned and so of class zero; models have learnt the ids that it gives.
+constexpr std::pair<uint32_t, uint32_t> kNewerMarks[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
+    {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
+    {0xA82C, 0xA82C},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
+    {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
+    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42},
+    {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
+    {0x1E4EC, 0x1E4EF}};
+// Likewise the one composite since then (U+11935 U+11930).
+constexpr utf8proc_int32_t kNewerComposite = 0x11938;
+
+uint8_t combining_class(utf8proc_int32_t cp) {
+  const auto c = static_cast<uint8_t>(utf8proc_get_property(cp)->combining_class);
+  if (c == 0) return 0;
+  const auto value = static_cast<uint32_t>(cp);
+  const auto* range = std::lower_bound(std::begin(kNewerMarks), std::end(kNewerMarks), value,
+                                       [](const auto& r, uint32_t v) { return r.second < v; });
+  return range != std::end(kNewerMarks) && range->first <= value ? uint8_t{0} : c;
+}
+
 class Composer {
  public:
   explicit Composer(uint64_t* work) : work_(work) {}
@@ -60,7 +86,7 @@ class Composer {
     const utf8proc_ssize_t n =
         utf8proc_decompose_char(static_cast<utf8proc_int32_t>(cp), parts.data(),
                                 static_cast<utf8proc_ssize_t>(parts.size()), UTF8PROC_DECOMPOSE, &boundary);
-    if (n < 1 || n > static_cast<utf8proc_ssize_t>(parts.size())) {
+    if (n < 1 || n > static_cast<utf8proc_ssize_t>(parts.size()) || cp == kNewerComposite) {
       add(static_cast<utf8proc_int32_t>(cp));
       return;
     }
@@ -79,7 +105,7 @@ class Composer {
  private:
   void add(utf8proc_int32_t cp) {
     text_.push_back(cp);
-    class_.push_back(static_cast<uint8_t>(utf8proc_get_property(cp)->combining_class));
+    class_.push_back(combining_class(cp));
   }
 
   void count(size_t n) {
@@ -175,7 +201,7 @@ class Composer {
     utf8proc_int32_t two[2] = {a, b};
     const utf8proc_ssize_t n =
         utf8proc_normalize_utf32(two, 2, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
-    return n == 1 ? two[0] : -1;
+    return n == 1 && two[0] != kNewerComposite ? two[0] : -1;
   }
 
   uint64_t* work_;
