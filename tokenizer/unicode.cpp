@@ -6,9 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
-#include <utility>
 #include <vector>
 
+#include "tokenizer/unicode_tables.h"
 #include "tokenizer/utf8.h"
 
 namespace argon {
@@ -18,6 +18,13 @@ bool is_white_space(uint32_t cp) {
   return (cp >= 0x09 && cp <= 0x0D) || cp == 0x20 || cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
          (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F ||
          cp == 0x3000;
+}
+
+template <class Range, size_t N>
+const Range* find_range(const Range (&ranges)[N], uint32_t cp) {
+  const Range* range = std::lower_bound(std::begin(ranges), std::end(ranges), cp,
+                                        [](const Range& r, uint32_t v) { return r.last < v; });
+  return range != std::end(ranges) && range->first <= cp ? range : nullptr;
 }
 
 CharClass compute_class(uint32_t cp) {
@@ -39,6 +46,10 @@ CharClass compute_class(uint32_t cp) {
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_NO:
       return CharClass::kNumber;
+    case UTF8PROC_CATEGORY_CN: {
+      const auto* range = find_range(kNewerClasses, cp);
+      return range == nullptr ? CharClass::kOther : range->kind;
+    }
     default:
       return CharClass::kOther;
   }
@@ -51,27 +62,13 @@ bool is_plain(uint32_t cp) {
          (cp >= 0xAC00 && cp <= 0xD7A3) || cp == CodePoint::kBadByte;
 }
 
-// Combining marks assigned after Unicode 9, by first and last code point. The reference tokenizer normalizes
-// by Unicode 9, where these are unassigned and so of class zero; models have learnt the ids that it gives.
-constexpr std::pair<uint32_t, uint32_t> kNewerMarks[] = {
-    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
-    {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
-    {0xA82C, 0xA82C},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
-    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
-    {0x1193D, 0x1193E}, {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
-    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42},
-    {0x16FF0, 0x16FF1}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
-    {0x1E4EC, 0x1E4EF}};
-// Likewise the one composite since then (U+11935 U+11930).
+// The one composite that Unicode 9 does not have (U+11935 U+11930).
 constexpr utf8proc_int32_t kNewerComposite = 0x11938;
 
 uint8_t combining_class(utf8proc_int32_t cp) {
   const auto c = static_cast<uint8_t>(utf8proc_get_property(cp)->combining_class);
   if (c == 0) return 0;
-  const auto value = static_cast<uint32_t>(cp);
-  const auto* range = std::lower_bound(std::begin(kNewerMarks), std::end(kNewerMarks), value,
-                                       [](const auto& r, uint32_t v) { return r.second < v; });
-  return range != std::end(kNewerMarks) && range->first <= value ? uint8_t{0} : c;
+  return find_range(kNewerMarks, static_cast<uint32_t>(cp)) != nullptr ? uint8_t{0} : c;
 }
 
 class Composer {
