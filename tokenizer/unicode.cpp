@@ -2,10 +2,13 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <vector>
 
+#include "tokenizer/unicode_tables.h"
 #include "tokenizer/utf8.h"
 
 namespace argon {
@@ -15,6 +18,13 @@ bool is_white_space(uint32_t cp) {
   return (cp >= 0x09 && cp <= 0x0D) || cp == 0x20 || cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
          (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F ||
          cp == 0x3000;
+}
+
+template <class Range, size_t N>
+const Range* find_range(const Range (&ranges)[N], uint32_t cp) {
+  const Range* range = std::lower_bound(std::begin(ranges), std::end(ranges), cp,
+                                        [](const Range& r, uint32_t v) { return r.last < v; });
+  return range != std::end(ranges) && range->first <= cp ? range : nullptr;
 }
 
 CharClass compute_class(uint32_t cp) {
@@ -36,6 +46,10 @@ CharClass compute_class(uint32_t cp) {
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_NO:
       return CharClass::kNumber;
+    case UTF8PROC_CATEGORY_CN: {
+      const auto* range = find_range(kNewerClasses, cp);
+      return range == nullptr ? CharClass::kOther : range->kind;
+    }
     default:
       return CharClass::kOther;
   }
@@ -46,6 +60,15 @@ CharClass compute_class(uint32_t cp) {
 bool is_plain(uint32_t cp) {
   return cp < 0x300 || (cp >= 0x3400 && cp <= 0x4DBF) || (cp >= 0x4E00 && cp <= 0x9FFF) ||
          (cp >= 0xAC00 && cp <= 0xD7A3) || cp == CodePoint::kBadByte;
+}
+
+// The one composite that Unicode 9 does not have (U+11935 U+11930).
+constexpr utf8proc_int32_t kNewerComposite = 0x11938;
+
+uint8_t combining_class(utf8proc_int32_t cp) {
+  const auto c = static_cast<uint8_t>(utf8proc_get_property(cp)->combining_class);
+  if (c == 0) return 0;
+  return find_range(kNewerMarks, static_cast<uint32_t>(cp)) != nullptr ? uint8_t{0} : c;
 }
 
 class Composer {
@@ -60,7 +83,7 @@ class Composer {
     const utf8proc_ssize_t n =
         utf8proc_decompose_char(static_cast<utf8proc_int32_t>(cp), parts.data(),
                                 static_cast<utf8proc_ssize_t>(parts.size()), UTF8PROC_DECOMPOSE, &boundary);
-    if (n < 1 || n > static_cast<utf8proc_ssize_t>(parts.size())) {
+    if (n < 1 || n > static_cast<utf8proc_ssize_t>(parts.size()) || cp == kNewerComposite) {
       add(static_cast<utf8proc_int32_t>(cp));
       return;
     }
@@ -79,7 +102,7 @@ class Composer {
  private:
   void add(utf8proc_int32_t cp) {
     text_.push_back(cp);
-    class_.push_back(static_cast<uint8_t>(utf8proc_get_property(cp)->combining_class));
+    class_.push_back(combining_class(cp));
   }
 
   void count(size_t n) {
@@ -175,7 +198,7 @@ class Composer {
     utf8proc_int32_t two[2] = {a, b};
     const utf8proc_ssize_t n =
         utf8proc_normalize_utf32(two, 2, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
-    return n == 1 ? two[0] : -1;
+    return n == 1 && two[0] != kNewerComposite ? two[0] : -1;
   }
 
   uint64_t* work_;

@@ -1,6 +1,7 @@
 // The two things that the tokenizer needs from Unicode: the splitter's character classes and normal form C.
-// Properties come from utf8proc, so the Unicode version is that library's (Debian 12: utf8proc 2.8, Unicode
-// 15).
+// Properties come from utf8proc (Debian 12: 2.8, Unicode 15), with small tables where the reference
+// tokenizer, whose ids models have learnt, uses other versions: it splits by Unicode 16 and normalizes by
+// Unicode 9 (combining marks assigned since then neither move nor join).
 #pragma once
 
 #include <cstdint>
