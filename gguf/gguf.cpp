@@ -51,7 +51,7 @@ const GgufValue* find_in(const std::vector<GgufEntry>& metadata, std::string_vie
 
 std::string describe(const GgufValue& v) {
   if (v.is_array()) return fmt::format("an array of {} {}", v.size(), gguf_type_name(v.element_type()));
-  if (const auto s = v.as_string()) return "the string " + quoted(*s);
+  if (const auto s = v.as_string()) return "the string " + quote(*s);
   if (const auto b = v.as_bool()) return *b ? "the bool true" : "the bool false";
   if (const auto i = v.as_i64()) return fmt::format("{} ({})", *i, v.type_name());
   if (const auto u = v.as_u64()) return fmt::format("{} ({})", *u, v.type_name());
@@ -115,7 +115,7 @@ Status GgufFile::add_part(Part part, int index, int count) {
       return bad_input(
           fmt::format("{}: tensor {} is in part {} too, wanted once; the parts are of different files: "
                       "download them again",
-                      printable_path(part.path), quoted(t.name), tensors_[names_.at(t.name)].part + 1));
+                      printable_path(part.path), quote(t.name), tensors_[names_.at(t.name)].part + 1));
     }
     tensor_bytes_ += t.bytes;
     tensors_.push_back(t);
@@ -199,9 +199,9 @@ const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
 Status GgufFile::error(std::string_view key, const GgufValue* found, std::string_view wanted) const {
   if (found == nullptr) {
     return bad_input(
-        fmt::format("{}: key {} is missing, wanted {}; convert the model again", name_, quoted(key), wanted));
+        fmt::format("{}: key {} is missing, wanted {}; convert the model again", name_, quote(key), wanted));
   }
-  return bad_input(fmt::format("{}: key {} is {}, wanted {}; convert the model again", name_, quoted(key),
+  return bad_input(fmt::format("{}: key {} is {}, wanted {}; convert the model again", name_, quote(key),
                                describe(*found), wanted));
 }
 

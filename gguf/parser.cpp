@@ -139,7 +139,7 @@ Status GgufParser::check_magic() {
   if (text.size() < 4) return truncated(4);
   return bad(
       fmt::format("not a GGUF file: it starts with {}, wanted 'GGUF'; check that this is the model file",
-                  quoted(text.substr(0, 4))));
+                  quote(text.substr(0, 4))));
 }
 
 Status GgufParser::read_metadata(uint64_t count, GgufHeaderView* out) {
@@ -149,7 +149,7 @@ Status GgufParser::read_metadata(uint64_t count, GgufHeaderView* out) {
     GgufEntry entry;
     ARGON_RETURN_IF_ERROR(read_string(&entry.key));
     if (entry.key.empty()) return bad(fmt::format("{} has an empty name; {}", where_, kDamaged));
-    where_ = "key " + quoted(entry.key);
+    where_ = "key " + quote(entry.key);
     if (!seen.insert(entry.key).second) {
       return bad(fmt::format("{} appears twice, wanted once; convert the model again", where_));
     }
@@ -262,7 +262,7 @@ Status GgufParser::read_tensors(uint64_t count, GgufHeaderView* out) {
     GgufTensor tensor;
     ARGON_RETURN_IF_ERROR(read_string(&tensor.name));
     if (tensor.name.empty()) return bad(fmt::format("{} has an empty name; {}", where_, kDamaged));
-    where_ = "tensor " + quoted(tensor.name);
+    where_ = "tensor " + quote(tensor.name);
     if (!seen.insert(tensor.name).second) {
       return bad(fmt::format("{} appears twice, wanted once; convert the model again", where_));
     }
@@ -331,11 +331,11 @@ Status GgufParser::place_tensors(GgufHeaderView* out) const {
     if (__builtin_add_overflow(data_start, t.file_offset, &t.file_offset) ||
         __builtin_add_overflow(t.file_offset, t.bytes, &end) || end > bytes_.size()) {
       return bad(fmt::format("tensor {} needs {} bytes at offset {}, but the file ends at {}; {}",
-                             quoted(t.name), t.bytes, t.file_offset, bytes_.size(), kDamaged));
+                             quote(t.name), t.bytes, t.file_offset, bytes_.size(), kDamaged));
     }
     if (before != nullptr && before->file_offset + before->bytes > t.file_offset) {
       return bad(fmt::format("tensors {} and {} overlap at offset {}, wanted data of their own; {}",
-                             quoted(before->name), quoted(t.name), t.file_offset, kDamaged));
+                             quote(before->name), quote(t.name), t.file_offset, kDamaged));
     }
     t.data = bytes_.data() + t.file_offset;
     before = &t;

@@ -4,7 +4,7 @@
 
 namespace argon {
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   constexpr size_t kMax = 80;
   std::string out = "'";
   for (char c : text.substr(0, kMax)) {
@@ -20,8 +20,9 @@ std::string quoted(std::string_view text) {
 }
 
 std::string printable_path(std::string_view path) {
+  constexpr size_t kMax = 400;
   std::string out;
-  for (char c : path) {
+  for (char c : path.substr(0, kMax)) {
     const auto u = static_cast<unsigned char>(c);
     if (u < 0x20 || u == 0x7f) {
       out += fmt::format("\\x{:02x}", u);
@@ -29,6 +30,7 @@ std::string printable_path(std::string_view path) {
       out += c;
     }
   }
+  if (path.size() > kMax) out += "...";
   return out;
 }
 

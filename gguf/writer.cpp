@@ -67,7 +67,7 @@ void GgufHeader::set_alignment(uint64_t alignment) {
 void GgufHeader::add(std::string_view key, GgufType type, std::string_view encoded) {
   if (key.empty()) return fail("a GGUF metadata key is empty; name it");
   if (!keys_.emplace(key).second)
-    return fail(fmt::format("GGUF key {} is added twice, wanted once", quoted(key)));
+    return fail(fmt::format("GGUF key {} is added twice, wanted once", quote(key)));
   put_text(&metadata_, key);
   put_number(&metadata_, static_cast<uint32_t>(type));
   metadata_.append(encoded);
@@ -117,7 +117,7 @@ void GgufHeader::add_tensor(std::string_view name, WeightType type, std::span<co
   const WeightTypeInfo info = weight_type_info(type);
   if (name.empty()) return fail("a GGUF tensor name is empty; name it");
   if (dims.empty() || dims.size() > kGgufMaxDims) {
-    return fail(fmt::format("GGUF tensor {} has {} dimensions, wanted 1 to {}", quoted(name), dims.size(),
+    return fail(fmt::format("GGUF tensor {} has {} dimensions, wanted 1 to {}", quote(name), dims.size(),
                             kGgufMaxDims));
   }
   int64_t values = 1;
@@ -125,23 +125,23 @@ void GgufHeader::add_tensor(std::string_view name, WeightType type, std::span<co
     if (d < 1 || __builtin_mul_overflow(values, d, &values)) {
       return fail(
           fmt::format("GGUF tensor {} has a dimension of {}, wanted at least 1 and a product below 2^63",
-                      quoted(name), d));
+                      quote(name), d));
     }
   }
   if (dims[0] % info.block_length != 0) {
     return fail(fmt::format(
         "GGUF tensor {} has rows of {} values, wanted a multiple of {} for {}; choose another type",
-        quoted(name), dims[0], info.block_length, info.name));
+        quote(name), dims[0], info.block_length, info.name));
   }
   uint64_t bytes = 0;
   uint64_t end = 0;
   if (__builtin_mul_overflow(static_cast<uint64_t>(values / info.block_length),
                              static_cast<uint64_t>(info.block_bytes), &bytes) ||
       __builtin_add_overflow(data_bytes_, bytes, &end) || end > (uint64_t{1} << 62)) {
-    return fail(fmt::format("GGUF tensor {} makes the file larger than 2^62 bytes", quoted(name)));
+    return fail(fmt::format("GGUF tensor {} makes the file larger than 2^62 bytes", quote(name)));
   }
   if (!names_.emplace(name).second)
-    return fail(fmt::format("GGUF tensor {} is added twice, wanted once", quoted(name)));
+    return fail(fmt::format("GGUF tensor {} is added twice, wanted once", quote(name)));
   tensors_.push_back({std::string(name), type, {dims.begin(), dims.end()}, bytes, data_bytes_});
   data_bytes_ = (end + alignment_ - 1) & ~(alignment_ - 1);
 }
@@ -276,7 +276,7 @@ Status GgufWriter::finish() {
   if (fd_ < 0) return internal_error(printable_path(path_) + ": is finished already");
   if (tensor_ != header_.tensors().size()) {
     return internal_error(fmt::format("{}: tensor {} lacks {} bytes", printable_path(path_),
-                                      quoted(header_.tensors()[tensor_].name), left_));
+                                      quote(header_.tensors()[tensor_].name), left_));
   }
   ARGON_RETURN_IF_ERROR(flush());
   if (::fsync(fd_) != 0) return os_error("cannot write");

@@ -128,7 +128,7 @@ class ConfigReader {
     ARGON_ASSIGN_OR_RETURN(const std::string_view arch, file_.get_string("general.architecture"));
     if (arch != kArch) {
       return cannot(fmt::format("the architecture is {}, wanted '{}': argon runs this family only",
-                                quoted(arch), kArch));
+                                quote(arch), kArch));
     }
     if (const GgufValue* v = file_.find("general.name"); v != nullptr && v->as_string())
       c_.name = *v->as_string();
@@ -268,12 +268,12 @@ class ConfigReader {
         return cannot(fmt::format(
             "key {} is {}, wanted 'none': this engine does not scale rotary angles; choose a file "
             "without scaling",
-            quoted(e.key), type ? quoted(*type) : std::string(e.value.type_name())));
+            quote(e.key), type ? quote(*type) : std::string(e.value.type_name())));
       }
       if (rest == "factor" && e.value.as_f64() == 1.0) continue;
       return cannot(fmt::format(
           "key {} asks for rotary scaling, which this engine does not do; choose a file without it",
-          quoted(e.key)));
+          quote(e.key)));
     }
     return {};
   }
@@ -311,7 +311,7 @@ class ConfigReader {
       for (const GgufEntry& e : file_.metadata()) {
         if (e.key.starts_with("qwen4exp.ple.")) {
           return bad(fmt::format("key {} is there but 'qwen4exp.ple.layers' is missing, wanted both or none",
-                                 quoted(e.key)));
+                                 quote(e.key)));
         }
       }
       return {};

@@ -178,7 +178,7 @@ class Binder {
       return unsupported(
           fmt::format("{}: tensor {} is stored as {}, wanted F32, F16 or BF16 for a vector; choose a file "
                       "in another format",
-                      file_.name(), quoted(t.name), weight_type_name(t.type)));
+                      file_.name(), quote(t.name), weight_type_name(t.type)));
     }
     const auto n = static_cast<size_t>(t.values());
     if (t.type == WeightType::kF32 && reinterpret_cast<uintptr_t>(t.data) % alignof(float) == 0) {
@@ -205,13 +205,13 @@ class Binder {
         return bad(fmt::format(
             "tensor {} holds {} at element {}, wanted finite values; the file is damaged: download or "
             "convert it again",
-            quoted(t.name), values[i], i));
+            quote(t.name), values[i], i));
       }
       if (spec.role == Role::kDecay && values[i] > 0) {
         return bad(fmt::format(
             "tensor {} holds {} at element {}, wanted -exp(A_log), which is never above 0; it was "
             "converted wrongly: convert the model again",
-            quoted(t.name), values[i], i));
+            quote(t.name), values[i], i));
       }
     }
     return {};
@@ -230,7 +230,7 @@ class Binder {
     return bad(fmt::format(
         "tensor {}{} is not part of the model that the metadata describes; ignoring it could change "
         "answers: convert the model again or update argon",
-        quoted(first->name), more));
+        quote(first->name), more));
   }
 
   void finish_tied_output() {
