@@ -59,8 +59,10 @@ int main_with_errors(int argc, char** argv) {
   app.get_formatter()->column_width(30);
   Chosen chosen;
   add_run(app, chosen);
+  add_chat(app, chosen);
   add_tokenize(app, chosen);
   add_logits(app, chosen);
+  add_bench(app, chosen);
   for (CLI::App* c : app.get_subcommands({})) c->footer(kFooter);
 
   if (argc < 2) {
