@@ -63,14 +63,20 @@ void count_active(const GgufFile& file, const ModelConfig& c, InspectReport* out
   }
 }
 
+bool in_draft(std::string_view name, const ModelConfig& c) {
+  for (int64_t l = c.L; l < c.L + c.draft_blocks; ++l) {
+    if (name.starts_with(fmt::format("blk.{}.", l))) return true;
+  }
+  return false;
+}
+
 void judge_types(const GgufFile& file, InspectReport* out) {
   for (const InspectReport::Type& type : out->types) {
     if (type.computable) continue;
     // Draft blocks are not run yet: their types are no obstacle.
     const auto obstacle =
         std::find_if(file.tensors().begin(), file.tensors().end(), [&](const GgufTensor& t) {
-          return weight_type_name(t.type) == type.name &&
-                 !(out->config && t.name.starts_with(fmt::format("blk.{}.", out->config->L)));
+          return weight_type_name(t.type) == type.name && !(out->config && in_draft(t.name, *out->config));
         });
     if (obstacle == file.tensors().end()) continue;
     out->problems.push_back(
