@@ -33,6 +33,9 @@ Result<std::vector<int32_t>> prompt_ids(const Options& o, const Tokenizer& token
   return tokenizer.encode(segments);
 }
 
+// The double nearest to how the float is written in short: 0.8, not 0.800000011920929.
+double shortest(float x) { return std::stod(fmt::format("{}", x)); }
+
 // The schema is in README.md.
 std::string as_json(const Answer& a, const ops::SampleOptions& s, const Engine& engine) {
   const Generated& g = a.generated;
@@ -46,12 +49,12 @@ std::string as_json(const Answer& a, const ops::SampleOptions& s, const Engine& 
       {"answer_tokens", written},
       {"seed", s.seed},
       {"sampling",
-       {{"temperature", s.temperature},
+       {{"temperature", shortest(s.temperature)},
         {"top_k", s.top_k},
-        {"top_p", s.top_p},
-        {"min_p", s.min_p},
-        {"repeat_penalty", s.repeat_penalty},
-        {"presence_penalty", s.presence_penalty},
+        {"top_p", shortest(s.top_p)},
+        {"min_p", shortest(s.min_p)},
+        {"repeat_penalty", shortest(s.repeat_penalty)},
+        {"presence_penalty", shortest(s.presence_penalty)},
         {"repeat_last_n", s.penalty_window}}},
       {"timings",
        {{"load_seconds", engine.load_seconds},
@@ -89,8 +92,8 @@ Status run(Options& o) {
                          write_answer(*session, ids, generate_options(o.answer, sampling), style, out));
   if (o.json) out.write(as_json(answer, sampling, *engine));
   if (out.closed()) return {};
-  say(stats_line(answer.generated, sampling));
   ARGON_RETURN_IF_ERROR(out.status());
+  say(stats_line(answer.generated, sampling));
   if (answer.generated.reason == FinishReason::kCancelled) return Status(Code::kCancelled, "");
   return {};
 }

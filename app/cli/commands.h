@@ -15,8 +15,10 @@ using Chosen = std::function<Status()>;
 
 void add_run(CLI::App& app, Chosen& chosen);
 void add_chat(CLI::App& app, Chosen& chosen);
+void add_inspect(CLI::App& app, Chosen& chosen);
 void add_tokenize(CLI::App& app, Chosen& chosen);
 void add_logits(CLI::App& app, Chosen& chosen);
 void add_bench(CLI::App& app, Chosen& chosen);
+void add_synth(CLI::App& app, Chosen& chosen);
 
 }  // namespace argon::cli

@@ -46,6 +46,13 @@ Status usage_error(const CLI::App& app, const CLI::ParseError& e) {
   const auto used = app.get_subcommands();
   const std::string command = used.empty() ? "argon" : "argon " + used.front()->get_name();
   std::string text = e.what();
+  // "Could not convert: --temp = x"
+  constexpr std::string_view kConvert = "Could not convert: ";
+  const size_t equals = text.find(" = ");
+  if (text.starts_with(kConvert) && equals != std::string::npos) {
+    text = fmt::format("{} is '{}': wanted a number", text.substr(kConvert.size(), equals - kConvert.size()),
+                       text.substr(equals + 3));
+  }
   while (!text.empty() && (text.back() == '\n' || text.back() == '.')) text.pop_back();
   return bad_input(fmt::format("{} (see {} --help)", text, command));
 }
@@ -60,9 +67,11 @@ int main_with_errors(int argc, char** argv) {
   Chosen chosen;
   add_run(app, chosen);
   add_chat(app, chosen);
+  add_inspect(app, chosen);
   add_tokenize(app, chosen);
   add_logits(app, chosen);
   add_bench(app, chosen);
+  add_synth(app, chosen);
   for (CLI::App* c : app.get_subcommands({})) c->footer(kFooter);
 
   if (argc < 2) {
