@@ -102,7 +102,7 @@ class Chat {
       ARGON_RETURN_IF_ERROR(out_.status());
       if (!s.ok() && !lines_.is_terminal()) return s;
       if (!s.ok() && !s.message().empty()) say_line(s.message());
-      clear_interrupt();
+      if (s.code() == Code::kCancelled) clear_interrupt();
     }
   }
 

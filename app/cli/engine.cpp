@@ -17,7 +17,7 @@ Result<std::string> model_path(const std::string& named) {
   std::error_code e;
   const fs::path bin = fs::read_symlink("/proc/self/exe", e).parent_path();
   const fs::path installed = bin.parent_path() / "share/argon/models" / kFile;
-  if (fs::exists(installed, e)) return installed.string();
+  if (fs::exists(installed, e)) return fs::canonical(installed, e).string();
   for (fs::path p = bin; p.has_relative_path(); p = p.parent_path()) {
     if (fs::exists(p / "models" / kFile, e)) return (p / "models" / kFile).string();
   }

@@ -100,6 +100,8 @@ class EditedLines final : public LineEditor {
   End read(const std::string& prompt, std::string& line) override {
     prompt_ = prompt;
     int n = 0;
+    // libedit would show the prompt first; a Ctrl-D typed before the terminal's mode has changed is lost.
+    el_set(edit_, EL_PREP_TERM, 1);
     const char* text = el_gets(edit_, &n);
     if (interrupted()) {
       el_reset(edit_);

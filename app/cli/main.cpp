@@ -57,6 +57,14 @@ Status usage_error(const CLI::App& app, const CLI::ParseError& e) {
   return bad_input(fmt::format("{} (see {} --help)", text, command));
 }
 
+// An option that is given holds something, unless it is text: -m "" comes from a variable that is not set.
+void refuse_empty(CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  if (type.empty() || type == "TEXT") return;
+  option.check(
+      [](const std::string& value) { return std::string(value.empty() ? "is empty: wanted a value" : ""); });
+}
+
 int main_with_errors(int argc, char** argv) {
   CLI::App app("Argon runs qwen4exp language models exactly, to the last bit.", "argon");
   app.footer(kFooter);
@@ -72,7 +80,10 @@ int main_with_errors(int argc, char** argv) {
   add_logits(app, chosen);
   add_bench(app, chosen);
   add_synth(app, chosen);
-  for (CLI::App* c : app.get_subcommands({})) c->footer(kFooter);
+  for (CLI::App* c : app.get_subcommands({})) {
+    c->footer(kFooter);
+    for (CLI::Option* o : c->get_options()) refuse_empty(*o);
+  }
 
   if (argc < 2) {
     say(app.help());
