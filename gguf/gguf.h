@@ -57,8 +57,7 @@ class GgufFile {
   // A single-part file in memory, which must outlive the object; `name` stands for the path in messages.
   static Result<std::unique_ptr<GgufFile>> parse(std::span<const std::byte> bytes, const std::string& name);
 
-  // The path given to open(), printable: messages about this model start with it.
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return name_; }  // the path, printable: messages start with it
   uint32_t version() const { return version_; }
   int parts() const { return static_cast<int>(parts_.size()); }
   const std::string& part_path(int part) const { return parts_[static_cast<size_t>(part)].path; }
@@ -68,8 +67,7 @@ class GgufFile {
   uint64_t file_bytes() const;                            // of all parts
   uint64_t total_bytes() const { return tensor_bytes_; }  // of all tensors' data
 
-  // Metadata of the first part, in file order.
-  std::span<const GgufEntry> metadata() const { return metadata_; }
+  std::span<const GgufEntry> metadata() const { return metadata_; }  // of the first part, in file order
   // nullptr when there is no such key.
   const GgufValue* find(std::string_view key) const;
   bool has(std::string_view key) const { return find(key) != nullptr; }
@@ -89,7 +87,7 @@ class GgufFile {
 
   // All tensors, in the order of their data: by part, then by offset.
   std::span<const GgufTensor> tensors() const { return tensors_; }
-  // nullptr when there is no such tensor.
+  // nullptr when there is none.
   const GgufTensor* find_tensor(std::string_view name) const;
 
   // kBadInput when a part was shortened or written since open() (see MappedFile about SIGBUS).
