@@ -1,0 +1,46 @@
+# The way in for newcomers; the build itself is CMake (CMakePresets.json).
+# Every target installs the Debian packages that it needs and that are missing, after saying which.
+
+BUILD := build/release
+ARGON := $(BUILD)/bin/argon
+# Taken literally: a $ in the prompt stays a $.
+export ARGON_PROMPT := $(if $(value PROMPT),$(value PROMPT),What is a glacier?)
+
+BUILD_PACKAGES := g++ cmake ninja-build libgtest-dev libcli11-dev nlohmann-json3-dev libfmt-dev libutf8proc-dev \
+                  libedit-dev libssl-dev xz-utils
+# qemu-user runs the program as on older processors; clang, its runtime and Boost.Context run GPU kernels on the CPU.
+TEST_PACKAGES := qemu-user clang libclang-rt-14-dev libboost-context-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test test-long clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile
+
+run: $(BUILD)/build.ninja ## answer PROMPT="..." with the bundled model (ARGS="..." for more options)
+	@ninja -C $(BUILD) -n argon | grep -q 'no work to do' || ninja -C $(BUILD) argon >&2
+	@$(ARGON) run $(ARGS) -p "$$ARGON_PROMPT"
+
+build: $(BUILD)/build.ninja ## build every program into build/release/bin
+	@ninja -C $(BUILD)
+
+test: $(BUILD)/build.ninja ## build and run the tests (a few minutes)
+	@scripts/need-packages $(TEST_PACKAGES)
+	@ninja -C $(BUILD)
+	@scripts/run-tests $(BUILD) short
+
+test-long: $(BUILD)/build.ninja ## build and run the tests that take longer
+	@scripts/need-packages $(TEST_PACKAGES)
+	@ninja -C $(BUILD)
+	@scripts/run-tests $(BUILD) long
+
+clean: ## remove what was built
+	rm -rf build
+
+# Once: ninja itself notices when CMakeLists.txt files change. The packages are looked at every time, which is quick.
+$(BUILD)/build.ninja: packages
+	@test -f $@ || cmake --preset release
+
+.PHONY: packages
+packages:
+	@scripts/need-packages $(BUILD_PACKAGES)
