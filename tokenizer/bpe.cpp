@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 namespace argon {
 
@@ -53,47 +54,48 @@ void BpeMerger::merge_short(std::span<const int32_t> ids, std::vector<int32_t>& 
   out.insert(out.end(), ids_.begin(), ids_.end());
 }
 
-void BpeMerger::push_candidate(int32_t at) {
+// Looks up the merge of a symbol with its next; true if there is one, which is then at the end of heap_ (not
+// yet in its place).
+bool BpeMerger::rank_pair(int32_t at) {
   ++steps_;
-  const Symbol& left = symbols_[static_cast<size_t>(at)];
-  if (left.next < 0) return;
-  const int32_t right = symbols_[static_cast<size_t>(left.next)].id;
-  const MergeTable::Merge* m = merges_.find(left.id, right);
-  if (m == nullptr) return;
-  heap_.push_back({m->rank, at, left.id, right});
+  Symbol& left = symbols_[static_cast<size_t>(at)];
+  left.rank = MergeTable::kNoRank;
+  if (left.next < 0) return false;
+  const MergeTable::Merge* m = merges_.find(left.id, symbols_[static_cast<size_t>(left.next)].id);
+  if (m == nullptr) return false;
+  left.rank = m->rank;
+  heap_.push_back(static_cast<uint64_t>(m->rank) << 32 | static_cast<uint32_t>(at));
+  return true;
 }
 
 void BpeMerger::merge_long(std::span<const int32_t> ids, std::vector<int32_t>& out) {
   const int32_t n = static_cast<int32_t>(ids.size());
   symbols_.resize(ids.size());
   for (int32_t i = 0; i < n; ++i) {
-    symbols_[static_cast<size_t>(i)] = {ids[static_cast<size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1};
+    symbols_[static_cast<size_t>(i)] = {ids[static_cast<size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1, 0};
   }
   heap_.clear();
-  for (int32_t i = 0; i < n; ++i) push_candidate(i);
-  std::make_heap(heap_.begin(), heap_.end(), after);
+  for (int32_t i = 0; i < n; ++i) rank_pair(i);
+  std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
   const auto push = [this](int32_t at) {
-    const size_t before = heap_.size();
-    push_candidate(at);
-    if (heap_.size() != before) std::push_heap(heap_.begin(), heap_.end(), after);
+    if (rank_pair(at)) std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
   };
   while (!heap_.empty()) {
     ++steps_;
-    std::pop_heap(heap_.begin(), heap_.end(), after);
-    const Candidate c = heap_.back();
+    const uint64_t lowest = heap_.front();
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
     heap_.pop_back();
-    // A candidate whose pair has changed since it was pushed is stale: symbols only grow, so equal ids mean
-    // the same pair.
-    Symbol& left = symbols_[static_cast<size_t>(c.at)];
-    if (left.id != c.left || left.next < 0) continue;
+    const auto at = static_cast<int32_t>(lowest & 0xFFFFFFFFu);
+    Symbol& left = symbols_[static_cast<size_t>(at)];
+    // An entry whose pair has changed since it was pushed is stale; a pair of the same rank is the same pair.
+    if (left.rank != static_cast<int32_t>(lowest >> 32)) continue;
     Symbol& right = symbols_[static_cast<size_t>(left.next)];
-    if (right.id != c.right) continue;
-    left.id = merges_.find(c.left, c.right)->result;
-    right.id = -1;
+    left.id = merges_.find(left.id, right.id)->result;
+    right.rank = MergeTable::kNoRank;
     left.next = right.next;
-    if (left.next >= 0) symbols_[static_cast<size_t>(left.next)].previous = c.at;
+    if (left.next >= 0) symbols_[static_cast<size_t>(left.next)].previous = at;
     if (left.previous >= 0) push(left.previous);
-    push(c.at);
+    push(at);
   }
   for (int32_t i = 0; i >= 0; i = symbols_[static_cast<size_t>(i)].next) {
     out.push_back(symbols_[static_cast<size_t>(i)].id);

@@ -68,26 +68,20 @@ class BpeMerger {
 
  private:
   struct Symbol {
-    int32_t id;  // -1: merged into the one before
+    int32_t id;
     int32_t previous;
     int32_t next;
+    int32_t
+        rank;  // of the merge with the next symbol; kNoRank if there is none or the symbol was merged away
   };
-  struct Candidate {
-    int32_t rank;
-    int32_t at;  // index of the left symbol
-    int32_t left, right;
-  };
-  static bool after(const Candidate& a, const Candidate& b) {
-    return a.rank != b.rank ? a.rank > b.rank : a.at > b.at;
-  }
   void merge_short(std::span<const int32_t> ids, std::vector<int32_t>& out);
   void merge_long(std::span<const int32_t> ids, std::vector<int32_t>& out);
-  void push_candidate(int32_t at);
+  bool rank_pair(int32_t at);
 
   const MergeTable& merges_;
   std::vector<int32_t> ids_, ranks_;
   std::vector<Symbol> symbols_;
-  std::vector<Candidate> heap_;
+  std::vector<uint64_t> heap_;  // rank << 32 | index of the left symbol; the lowest on top
   uint64_t steps_ = 0;
 };
 

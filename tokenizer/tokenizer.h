@@ -1,17 +1,15 @@
 // Text to token ids and back: the byte-level BPE tokenizers of the Qwen family.
-//
-// encode: control tokens are found in the raw text where they are allowed; what lies between them is brought
-// to normal form C; user-defined tokens are found in that; what lies between those is cut by the Splitter,
+// encode: control tokens are found in the raw text where they are allowed; what lies between is brought to
+// normal form C; user-defined tokens are found in that; what lies between those is cut by the Splitter,
 // written as byte tokens and merged. Ids equal those of the reference (Hugging Face `tokenizers`) for the
 // same vocabulary.
-//
-// Control tokens (type 3: <|im_start|>, ...) carry the structure of a conversation, so only the caller's own
-// text may name them: text encoded with ParseSpecial::kNo, and segments that are not scaffold, never yield
-// one, whatever they hold; create() sees to it that merging cannot either. User-defined tokens (type 4:
-// <think>, ...) have no such power and are recognized everywhere, as in the reference.
-//
-// Text that is not UTF-8 is accepted: a byte that belongs to no well-formed sequence counts as an "other"
-// character and keeps its value, so decode(encode(text)) is nfc(text) byte for byte.
+// Control tokens (type 3: <|im_start|>, ...) carry the structure of a conversation: text encoded with
+// ParseSpecial::kNo, and segments that are not scaffold, never yield one, whatever they hold; create() sees
+// to it that merging cannot either. User-defined tokens (type 4: <think>, ...) have no such power and are
+// found everywhere, as in the reference.
+// Text that is not UTF-8 is accepted: a byte of no well-formed sequence counts as an "other" character and
+// keeps its value, so decode(encode(text)) is nfc(text) byte for byte (if no user-defined token is itself out
+// of normal form C).
 #pragma once
 
 #include <array>
@@ -35,8 +33,7 @@ namespace argon {
 // What a model file says (GGUF `tokenizer.ggml.*`). The texts must outlive the tokenizer.
 struct TokenizerData {
   std::vector<std::string_view> tokens;
-  std::vector<int32_t>
-      types;  // one per token: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
+  std::vector<int32_t> types;            // 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
   std::vector<std::string_view> merges;  // "left right", by rank
   std::string pre;                       // the splitter: "qwen35" or "qwen2"
   std::optional<int32_t> eos, eot, bos, pad;
@@ -80,7 +77,6 @@ class Tokenizer {
   bool is_control(int32_t id) const { return in_range(id) && types_[static_cast<size_t>(id)] == kControl; }
   // The token as the vocabulary writes it (byte alphabet); empty for an id out of range.
   std::string_view token_text(int32_t id) const { return in_range(id) ? vocabulary_.text(id) : ""; }
-  // The id of a token by its text in the vocabulary.
   std::optional<int32_t> find(std::string_view token_text) const;
 
   // The tokens that end a generation: eos, eot, <|im_end|> and <|endoftext|>, as far as there are, each once.
@@ -91,15 +87,12 @@ class Tokenizer {
   bool add_bos() const { return add_bos_; }
   // True if every byte has a token, that is, if every text can be encoded.
   bool encodes_everything() const { return missing_bytes_ == 0; }
-  // Merges left out by create() because a side is no token.
-  size_t ignored_merges() const { return ignored_merges_; }
-  // Heap memory held, in bytes.
-  size_t memory_bytes() const;
+  size_t ignored_merges() const { return ignored_merges_; }  // left out by create()
+  size_t memory_bytes() const;                               // on the heap
 
  private:
   static constexpr uint8_t kControl = 3, kUserDefined = 4, kUnused = 5;
   struct Scratch;
-
   Tokenizer() = default;
   Status set_types(const std::vector<int32_t>& types);
   Status set_special_ids(const TokenizerData& data);

@@ -326,6 +326,8 @@ TEST(Weights, DraftBlock) {
   ASSERT_EQ(w->drafts.size(), 1u);
   EXPECT_EQ(w->drafts[0].draft.eh_proj.cols, 256);
   EXPECT_EQ(w->drafts[0].attention.q.rows, 256);
+  EXPECT_EQ(w->drafts[0].gdn.qkv.data, nullptr);  // always an attention layer, whatever its index
+  EXPECT_EQ(w->drafts[0].gdn.norm, nullptr);
   m.tensor("blk.4.nextn.eh_proj.weight").dims[0] = 128;
   expect_error(bind(*m.open()).status(), Code::kBadInput,
                "edited.gguf: ", {"'blk.4.nextn.eh_proj.weight' is 128 x 128, wanted 128 x 256 (H x 2*H)"});

@@ -95,3 +95,15 @@ for name, (values, size) in SIZES.items():
     with open(f"tests/data/formats/{name.lower()}.bin", "wb") as f:
         f.write(struct.pack("<6IQ", IDS[name], values, size, len(blocks), n, 0, total))
         f.write(blocks.tobytes() + decode(name, blocks).astype("<f4").tobytes())
+
+# quantize.bin: u32 n, u32 0; n float32 values; their Q8_0 blocks; their Q4_0 blocks, as the package quantises them.
+x = splitmix_bytes(99, 64 * 32 * 2).view(np.int16).astype(np.float32).reshape(64, 32)
+x *= np.float32(2) ** (np.arange(64, dtype=np.float32)[:, None] % 40 - 36)
+x[0] = 0
+x[1] = np.arange(-16, 16, dtype=np.float32)  # Q8_0 and Q4_0 codes halfway between two integers
+x[2, ::2] = -x[2, 1::2]  # two values of largest size: the first decides the sign of Q4_0's step
+x[3] = np.arange(32, dtype=np.float32) / 4 - 4
+x = x.reshape(-1)
+with open("tests/data/formats/quantize.bin", "wb") as f:
+    f.write(struct.pack("<2I", len(x), 0) + x.astype("<f4").tobytes())
+    f.write(quants.quantize(x, T.Q8_0).tobytes() + quants.quantize(x, T.Q4_0).tobytes())

@@ -1,0 +1,305 @@
+// Routes matmul_avx2 and matmul_grouped_avx2, and the quantisation of their inputs. One instance of
+// matmul_quantized_avx2.h per weight type; float types by sum32.
+#include "cpu/kernels/matmul_quantized_avx2.h"
+#include "formats/floats.h"
+#include "formats/iq1_m.h"
+#include "formats/iq1_s.h"
+#include "formats/iq2_s.h"
+#include "formats/iq2_xs.h"
+#include "formats/iq2_xxs.h"
+#include "formats/iq3_s.h"
+#include "formats/iq3_xxs.h"
+#include "formats/iq4_nl.h"
+#include "formats/iq4_xs.h"
+#include "formats/mxfp4.h"
+#include "formats/nvfp4.h"
+#include "formats/q2_0.h"
+#include "formats/q2_k.h"
+#include "formats/q3_k.h"
+#include "formats/q4_0.h"
+#include "formats/q4_1.h"
+#include "formats/q4_k.h"
+#include "formats/q5_0.h"
+#include "formats/q5_1.h"
+#include "formats/q5_k.h"
+#include "formats/q6_k.h"
+#include "formats/q8_0.h"
+
+namespace argon::ops {
+inline namespace ARGON_ISA_NS {
+
+// An f16 by the processor's conversion, which is exact and takes subnormal halves as they are whatever DAZ says.
+inline float half_at(const uint8_t* p) {
+  uint16_t bits;
+  std::memcpy(&bits, p, 2);
+  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+}
+
+inline __m256i load32(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+
+// 16 bytes to 32 nibbles, low nibbles first.
+inline __m256i nibbles(const uint8_t* p) {
+  const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(q, 4), q), _mm256_set1_epi8(15));
+}
+
+// 32 nibbles through a table of 16 codes.
+inline __m256i look_up(__m256i index, const int8_t* table) {
+  const __m128i t = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm256_shuffle_epi8(_mm256_set_m128i(t, t), index);
+}
+
+template <>
+struct Unpack<Q8_0> {
+  static __m256i codes(const uint8_t* block, int, Steps* s) {
+    s->sw[0] = half_at(block);
+    return load32(block + 2);
+  }
+};
+
+template <>
+struct Unpack<Q4_0> {
+  static __m256i codes(const uint8_t* block, int, Steps* s) {
+    s->sw[0] = half_at(block);
+    return _mm256_sub_epi8(nibbles(block + 2), _mm256_set1_epi8(8));
+  }
+};
+
+template <>
+struct Unpack<Q4_1> {
+  static __m256i codes(const uint8_t* block, int, Steps* s) {
+    Q4_1::Layout const& b = *reinterpret_cast<const Q4_1::Layout*>(block);
+    s->sw[0] = half_at(block);
+    s->mw[0] = -half_at(block + 2);
+    return nibbles(b.q);
+  }
+};
+
+template <>
+struct Unpack<Q4_K> {
+  static __m256i codes(const uint8_t* block, int sub, Steps* s) {
+    const Q4_K::Layout& b = *reinterpret_cast<const Q4_K::Layout*>(block);
+    float scale, min;
+    k_scale_min(b.scales, sub, &scale, &min);
+    s->sw[0] = half_at(b.d) * scale;
+    s->mw[0] = half_at(b.dmin) * min;
+    const __m256i q = load32(b.q + 32 * (sub / 2));
+    return _mm256_and_si256(sub % 2 == 0 ? q : _mm256_srli_epi16(q, 4), _mm256_set1_epi8(15));
+  }
+};
+
+template <>
+struct Unpack<IQ4_NL> {
+  static __m256i codes(const uint8_t* block, int, Steps* s) {
+    s->sw[0] = half_at(block);
+    return look_up(nibbles(block + 2), kIq4Values);
+  }
+};
+
+// Formats whose codes are at most 16 in magnitude: all 8 groups of four fit 16 bits together (8*2*127*16 = 32512).
+template <>
+struct CodeRange<Q4_0> {
+  static constexpr int kGroups = 8;
+};
+template <>
+struct CodeRange<Q4_1> {
+  static constexpr int kGroups = 8;
+};
+template <>
+struct CodeRange<Q4_K> {
+  static constexpr int kGroups = 8;
+};
+template <>
+struct CodeRange<Q5_0> {
+  static constexpr int kGroups = 8;
+};
+template <>
+struct CodeRange<MXFP4> {
+  static constexpr int kGroups = 8;
+};
+// Codes up to 31.
+template <>
+struct CodeRange<Q5_1> {
+  static constexpr int kGroups = 4;
+};
+template <>
+struct CodeRange<Q5_K> {
+  static constexpr int kGroups = 4;
+};
+
+// Eight weights as float32.
+template <WeightType type>
+inline __m256 load8(const uint8_t* row, int64_t k) {
+  if constexpr (type == WeightType::kF32) {
+    return _mm256_loadu_ps(reinterpret_cast<const float*>(row) + k);
+  } else {
+    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + 2 * k));
+    if constexpr (type == WeightType::kF16) return _mm256_cvtph_ps(half);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+  }
+}
+
+template <WeightType type>
+inline float load1(const uint8_t* row, int64_t k) {
+  if constexpr (type == WeightType::kF32) {
+    float v;
+    std::memcpy(&v, row + 4 * k, 4);
+    return v;
+  } else {
+    uint16_t h;
+    std::memcpy(&h, row + 2 * k, 2);
+    return type == WeightType::kF16 ? f16_to_f32(h) : bf16_to_f32(h);
+  }
+}
+
+// One row of W times NT rows of x.
+template <WeightType type, int NT>
+inline void float_row(const uint8_t* w, const float* const* x, int64_t K, float* y, int64_t stride) {
+  Lanes32 l[NT];
+  for (int t = 0; t < NT; ++t) l[t] = zero_lanes();
+  int64_t k = 0;
+  for (; k + 32 <= K; k += 32) {
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) {
+      const __m256 wv = load8<type>(w, k + 8 * v);
+#pragma GCC unroll 4
+      for (int t = 0; t < NT; ++t) l[t].v[v] = _mm256_fmadd_ps(wv, _mm256_loadu_ps(x[t] + k + 8 * v), l[t].v[v]);
+    }
+  }
+  for (int t = 0; t < NT; ++t) {
+    if (k < K) {
+      alignas(32) float lane[32];
+      for (int v = 0; v < 4; ++v) _mm256_store_ps(lane + 8 * v, l[t].v[v]);
+      for (int64_t i = k; i < K; ++i) lane[i - k] = fma32(load1<type>(w, i), x[t][i], lane[i - k]);
+      for (int v = 0; v < 4; ++v) l[t].v[v] = _mm256_load_ps(lane + 8 * v);
+    }
+    y[t * stride] = fold(l[t]);
+  }
+}
+
+template <WeightType type>
+inline void float_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m1, const float* x, const XRows& rows,
+                       float* y, int64_t stride) {
+  int64_t i = 0;
+  const auto take = [&](auto count) {
+    constexpr int NT = decltype(count)::value;
+    for (; i + NT <= rows.count; i += NT) {
+      const float* xr[NT];
+      for (int t = 0; t < NT; ++t) xr[t] = x + rows.row(i + t) * rows.K;
+      for (int64_t m = m0; m < m1; ++m) {
+        float_row<type, NT>(w + static_cast<size_t>(m) * row_bytes, xr, rows.K, y + i * stride + m, stride);
+      }
+    }
+  };
+  take(std::integral_constant<int, 3>());
+  take(std::integral_constant<int, 1>());
+}
+
+// Rows m0 .. m1-1 of w times the given rows of x.
+inline void any_rows(const WeightMatrix& w, int64_t m0, int64_t m1, const float* x, const XRows& rows, float* y,
+                     int64_t stride) {
+  const uint8_t* data = static_cast<const uint8_t*>(w.data);
+  const auto quantized = [&](auto format) {
+    quantized_rows<decltype(format)>(data, w.row_bytes, m0, m1, rows, y, stride);
+  };
+  switch (w.type) {
+    case WeightType::kF32: return float_rows<WeightType::kF32>(data, w.row_bytes, m0, m1, x, rows, y, stride);
+    case WeightType::kF16: return float_rows<WeightType::kF16>(data, w.row_bytes, m0, m1, x, rows, y, stride);
+    case WeightType::kBF16: return float_rows<WeightType::kBF16>(data, w.row_bytes, m0, m1, x, rows, y, stride);
+    case WeightType::kQ8_0: return quantized(Q8_0());
+    case WeightType::kQ4_0: return quantized(Q4_0());
+    case WeightType::kQ4_1: return quantized(Q4_1());
+    case WeightType::kQ5_0: return quantized(Q5_0());
+    case WeightType::kQ5_1: return quantized(Q5_1());
+    case WeightType::kQ2_K: return quantized(Q2_K());
+    case WeightType::kQ3_K: return quantized(Q3_K());
+    case WeightType::kQ4_K: return quantized(Q4_K());
+    case WeightType::kQ5_K: return quantized(Q5_K());
+    case WeightType::kQ6_K: return quantized(Q6_K());
+    case WeightType::kIQ1_S: return quantized(IQ1_S());
+    case WeightType::kIQ1_M: return quantized(IQ1_M());
+    case WeightType::kIQ2_XXS: return quantized(IQ2_XXS());
+    case WeightType::kIQ2_XS: return quantized(IQ2_XS());
+    case WeightType::kIQ2_S: return quantized(IQ2_S());
+    case WeightType::kIQ3_XXS: return quantized(IQ3_XXS());
+    case WeightType::kIQ3_S: return quantized(IQ3_S());
+    case WeightType::kIQ4_NL: return quantized(IQ4_NL());
+    case WeightType::kIQ4_XS: return quantized(IQ4_XS());
+    case WeightType::kMXFP4: return quantized(MXFP4());
+    case WeightType::kNVFP4: return quantized(NVFP4());
+    case WeightType::kQ2_0: return quantized(Q2_0());
+    default: return;  // no such weights are ever bound (Backend::can_compute)
+  }
+}
+
+inline int64_t tile_end(int64_t tile, int64_t rows) {
+  const int64_t end = (tile + 1) * kMatmulTile;
+  return end < rows ? end : rows;
+}
+
+}  // namespace ARGON_ISA_NS
+
+void matmul_avx2(const MatmulArgs& a, int64_t begin, int64_t end) {
+  const XRows rows{a.q, nullptr, a.T, a.w.cols};
+  for (int64_t u = begin; u < end; ++u) {
+    any_rows(a.w, u * kMatmulTile, tile_end(u, a.w.rows), a.x, rows, a.y, a.ldy);
+  }
+}
+
+void matmul_grouped_avx2(const MatmulGroupedArgs& a, int64_t begin, int64_t end) {
+  const int64_t tiles = (a.w.first.rows + kMatmulTile - 1) / kMatmulTile;
+  for (int64_t u = begin; u < end; ++u) {
+    const int64_t e = u / tiles, tile = u % tiles, s0 = a.expert_begin[e], count = a.expert_begin[e + 1] - s0;
+    if (count == 0) continue;
+    WeightMatrix w = a.w.first;
+    w.data = static_cast<const uint8_t*>(w.data) + static_cast<size_t>(e) * a.w.expert_bytes;
+    XRows rows{a.q, nullptr, count, w.cols};
+    const float* x = a.x;
+    if (a.slot_row != nullptr) {
+      rows.index = a.slot_row + s0;
+    } else {
+      x += s0 * w.cols;
+      rows.q.codes += s0 * w.cols;
+      rows.q.d += s0 * (w.cols / 32);
+      rows.q.sums += s0 * (w.cols / 16);
+    }
+    any_rows(w, tile * kMatmulTile, tile_end(tile, w.rows), x, rows, a.y + s0 * w.rows, w.rows);
+  }
+}
+
+void quantize_avx2(const QuantizeArgs& a, int64_t begin, int64_t end) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+  for (int64_t i = begin * (a.K / 32); i < end * (a.K / 32); ++i) {
+    __m256 x[4];
+    __m256i most = _mm256_setzero_si256();
+    for (int v = 0; v < 4; ++v) {
+      x[v] = _mm256_loadu_ps(a.x + i * 32 + 8 * v);
+      most = _mm256_max_epu32(most, _mm256_and_si256(_mm256_castps_si256(x[v]), magnitude));
+    }
+    __m128i m = _mm_max_epu32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1));
+    const uint32_t bits = static_cast<uint32_t>(_mm_cvtsi128_si32(m));
+    const float max = f32_from_bits(bits);
+    const bool zero = max < 0x1p-100f;
+    a.q.d[i] = zero ? 0.0f : max / 127.0f;
+    const __m256 up = _mm256_set1_ps(zero || bits >= 0x7f800000u ? 0.0f : 127.0f / max);
+    // A block that is not finite gets codes 0: its values are masked, since infinity times 0 is not 0.
+    const __m256 keep = _mm256_castsi256_ps(_mm256_set1_epi32(bits >= 0x7f800000u ? 0 : -1));
+    __m256i c[4];
+    for (int v = 0; v < 4; ++v) c[v] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_and_ps(x[v], keep), up));
+    const __m256i lo = _mm256_permute4x64_epi64(_mm256_packs_epi32(c[0], c[1]), 0xd8);  // 16 values in order
+    const __m256i hi = _mm256_permute4x64_epi64(_mm256_packs_epi32(c[2], c[3]), 0xd8);
+    const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(lo, hi), 0xd8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(a.q.codes + i * 32), bytes);
+    for (int h = 0; h < 2; ++h) {
+      const __m256i pairs = _mm256_madd_epi16(h == 0 ? lo : hi, _mm256_set1_epi16(1));
+      __m128i s = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+      s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+      s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+      a.q.sums[i * 2 + h] = static_cast<int16_t>(_mm_cvtsi128_si32(s));
+    }
+  }
+}
+
+}  // namespace argon::ops
