@@ -229,7 +229,7 @@ class Rewriter {
         if (t.is("template")) return template_head();
         if (t.is("kernel")) return kernel();
         if (t.is("constant") && function_constant()) return {};
-        if (t.is("threadgroup")) return error(t, "a threadgroup variable outside a kernel function");
+        if (t.is("threadgroup") && threadgroup_variable_here()) return error(t, "a threadgroup variable outside a kernel function");
       }
       if (t.is("threadgroup") && scope() == Scope::kFunction && threadgroup_variable_here()) return threadgroup_variable();
       if (address_space(t)) {
