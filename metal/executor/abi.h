@@ -4,7 +4,7 @@
 
 namespace argon_exec {
 
-constexpr unsigned kAbi = 3;
+constexpr unsigned kAbi = 4;
 constexpr unsigned kLanes = 32;             // threads of a simdgroup, as on every Apple GPU
 constexpr unsigned kSlotBytes = 16;         // widest value that a simd operation exchanges (float4)
 constexpr unsigned kMaxBuffers = 31;        // Metal's argument table
@@ -73,7 +73,8 @@ struct Exchange {
   unsigned lanes;  // threads that exist in this simdgroup
 };
 
-enum AccessKind : unsigned { kRead, kWrite, kAtomic };
+// kNatural is added where the compiler takes the address to be a multiple of the size.
+enum AccessKind : unsigned { kRead, kWrite, kAtomic, kNatural = 4 };
 enum FaultKind : unsigned { kWrap, kMisaligned, kIndex, kLane, kOther };
 
 // Services of the executor. `site` values are file name and line of the kernel's source.

@@ -16,6 +16,7 @@ extern "C" __attribute__((visibility("default"))) argon_exec::Library* argon_exe
 }
 
 #ifdef ARGON_CHECKED
+using argon_exec::kNatural;
 using argon_exec::kRead;
 using argon_exec::kWrite;
 
@@ -26,8 +27,8 @@ static void touch(const void* address, unsigned long bytes, unsigned kind, const
 
 #define ARGON_PC __builtin_return_address(0)
 #define ARGON_TSAN(N)                                                                                      \
-  void __tsan_read##N(void* a) { touch(a, N, kRead, ARGON_PC); }                              \
-  void __tsan_write##N(void* a) { touch(a, N, kWrite, ARGON_PC); }                            \
+  void __tsan_read##N(void* a) { touch(a, N, kRead | kNatural, ARGON_PC); }                   \
+  void __tsan_write##N(void* a) { touch(a, N, kWrite | kNatural, ARGON_PC); }                 \
   void __tsan_unaligned_read##N(void* a) { touch(a, N, kRead, ARGON_PC); }                    \
   void __tsan_unaligned_write##N(void* a) { touch(a, N, kWrite, ARGON_PC); }                  \
   void __tsan_read_write##N(void* a) {                                                                     \

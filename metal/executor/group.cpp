@@ -325,6 +325,11 @@ void GroupRunner::threadgroup_access(size_t offset, size_t bytes, unsigned kind,
 void GroupRunner::access(const void* address, size_t bytes, unsigned kind, const void* pc) {
   if (!job_->checked || bytes == 0) return;
   const auto p = reinterpret_cast<uintptr_t>(address);
+  const bool natural = (kind & argon_exec::kNatural) != 0;
+  kind &= ~static_cast<unsigned>(argon_exec::kNatural);
+  if (natural && p % bytes != 0) {
+    fail(job_->library->source_line(pc), "misaligned access of " + std::to_string(bytes) + " bytes");
+  }
   const auto arena = reinterpret_cast<uintptr_t>(arena_);
   if (p - arena < kMaxThreadgroupBytes) return threadgroup_access(p - arena, bytes, kind, pc);
   const bool write = kind != argon_exec::kRead;

@@ -125,14 +125,15 @@ class Rewriter {
     }
     return t_.size() - 1;
   }
+  // The index of the `>` that closes the `<` at i, or i when it is a comparison.
   size_t matching_angle(size_t i) const {
     int depth = 0;
-    for (size_t k = i; t_[k].kind != TokenKind::kEnd; ++k) {
+    for (size_t k = i; t_[k].kind != TokenKind::kEnd && !t_[k].is(";") && !t_[k].is("{") && !t_[k].is(")"); ++k) {
       if (t_[k].is("(") || t_[k].is("[")) k = matching(k);
       if (t_[k].is("<")) ++depth;
       if (t_[k].is(">") && --depth == 0) return k;
     }
-    return t_.size() - 1;
+    return i;
   }
 
   // An edit of bytes begin..end; the newlines that lay in between are kept, so lines stay where they were.
@@ -285,7 +286,9 @@ class Rewriter {
     for (size_t k = i_; t_[k].kind != TokenKind::kEnd; ++k) {
       if (address_space(t_[k])) return {};
       if (t_[k].is("<") && t_[k - 1].word()) {
-        k = matching_angle(k);
+        const size_t close = matching_angle(k);
+        if (close == k) return {};
+        k = close;
         continue;
       }
       if (t_[k].word() || t_[k].is("::")) continue;

@@ -4,7 +4,7 @@
 
 #include "base/half.h"
 #include "metal/kernels/gdn_args.h"
-#include "ops/gdn/gdn.h"
+#include "metal/tests/ref_fma.h"
 
 namespace argon::metal {
 namespace {
@@ -50,11 +50,11 @@ GdnOutputs gdn_reference(const GdnSize& s, const GdnInputs& in, ThreadPool& pool
   const ops::GdnPreArgs pre{shape,          in.qkv.data(),      in.alpha.data(), in.beta.data(), in.conv_w.data(),
                             in.a.data(),    in.dt.data(),       out.history.data(), out.qn.data(), out.kn.data(),
                             out.vc.data(),  out.gb.data(),      out.kq.data(),   kEps};
-  run_units(pool, pre, ops::gdn_pre_ref);
+  run_units(pool, pre, ops::gdn_pre_ref_fma);
   const ops::GdnScanArgs scan{shape, out.qn.data(), out.kn.data(), out.vc.data(), out.gb.data(), out.kq.data(), out.state.data(), out.o.data()};
-  run_units(pool, scan, ops::gdn_scan_ref);
+  run_units(pool, scan, ops::gdn_scan_ref_fma);
   const ops::GdnPostArgs post{shape, out.o.data(), in.z.data(), in.norm_w.data(), out.y.data(), kEps};
-  run_units(pool, post, ops::gdn_post_ref);
+  run_units(pool, post, ops::gdn_post_ref_fma);
   for (float v : out.y) out.yh.push_back(f32_to_f16(v));
   return out;
 }

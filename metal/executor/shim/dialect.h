@@ -59,13 +59,8 @@ ARGON_FOLD(simd_xor)
 ARGON_FOLD(simd_prefix_exclusive_sum)
 ARGON_FOLD(simd_prefix_inclusive_sum)
 
-class simd_vote {
- public:
-  typedef ulong vote_t;
-  explicit operator vote_t() const;
-  bool any() const;
-  bool all() const;
-};
+// Only the explicit conversion to its bits; any() and all() are simd_any and simd_all.
+enum class simd_vote : ulong {};
 simd_vote simd_ballot(bool);
 bool simd_all(bool);
 bool simd_any(bool);

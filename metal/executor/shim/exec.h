@@ -103,23 +103,20 @@ inline T simd_shuffle_up(T v, ushort delta, ARGON_SITE) {
 class simd_vote {
  public:
   typedef ulong vote_t;
-  explicit simd_vote(vote_t v, uint lanes) : v_(v), lanes_(lanes) {}
+  explicit simd_vote(vote_t v) : v_(v) {}
   explicit operator vote_t() const { return v_; }
-  bool any() const { return v_ != 0; }
-  bool all() const { return v_ == (lanes_ == 64 ? ~0ul : (1ul << lanes_) - 1); }
 
  private:
   vote_t v_;
-  uint lanes_;
 };
 inline simd_vote simd_ballot(bool p, ARGON_SITE) {
   const argon_lanes l = argon_exchange("simd_ballot", p, file, line);
   ulong v = 0;
   for (uint i = 0; i < l.x.lanes; ++i) v |= (ulong)l.at<bool>(i) << i;
-  return simd_vote(v, l.x.lanes);
+  return simd_vote(v);
 }
-inline bool simd_all(bool p, ARGON_SITE) { return simd_ballot(p, file, line).all(); }
-inline bool simd_any(bool p, ARGON_SITE) { return simd_ballot(p, file, line).any(); }
+inline bool simd_any(bool p, ARGON_SITE) { return (ulong)simd_ballot(p, file, line) != 0; }
+inline bool simd_all(bool p, ARGON_SITE) { return (ulong)simd_ballot(!p, file, line) == 0; }
 
 // Reductions and prefix sums of integers are exact in any order. Of floats they are refused.
 #define ARGON_SIMD_FOLD(name, begin, first, step)                                             \
