@@ -334,14 +334,14 @@ class Executor final : public Device {
   Status run(const Job& job, uint64_t groups) {
     touched_.clear();
     if (!watched_.empty()) touched_.resize(groups);
-    std::atomic<bool> failed{false};
+    std::atomic<uint64_t> failed{groups};  // the lowest threadgroup that did something wrong
     std::mutex m;
     std::string message;
     std::atomic<size_t> next_runner{0};
     pool_.run(pool_.size(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t w = begin; w < end; ++w) {
         GroupRunner& runner = runners_[next_runner.fetch_add(1)];
-        for (uint64_t g = next_group_.fetch_add(1); g < groups && !failed; g = next_group_.fetch_add(1)) {
+        for (uint64_t g = next_group_.fetch_add(1); g < failed; g = next_group_.fetch_add(1)) {
           std::vector<std::vector<uint64_t>>* touched = nullptr;
           if (!watched_.empty()) {
             touched = &touched_[g];
@@ -352,13 +352,16 @@ class Executor final : public Device {
           }
           if (runner.run(job, g, touched)) continue;
           const std::lock_guard<std::mutex> lock(m);
-          if (!failed.exchange(true)) message = runner.fault();
+          if (g < failed) {
+            failed = g;
+            message = runner.fault();
+          }
         }
       }
     });
     next_group_ = 0;
     for (GroupRunner& r : runners_) add(r.counters());
-    return failed ? bad_input(message) : Status();
+    return failed < groups ? bad_input(message) : Status();
   }
 
   void add(Counters& c) {
