@@ -50,7 +50,8 @@ Result<Source> read_source(const std::string& root, const std::string& path) {
   Result<std::string> text = read_file(root + "/" + path);
   ARGON_RETURN_IF_ERROR(text.status());
   if (text->find("\n#pragma METAL fp contract(off)") == std::string::npos) {
-    return bad_input(path + ":1: error: no line '#pragma METAL fp contract(off)': a Mac would fuse products and sums");
+    return bad_input(
+        path + ":1: error: no line '#pragma METAL fp contract(off)': a Mac would fuse products and sums");
   }
   Source out;
   ARGON_RETURN_IF_ERROR(append(root, path, "", out));

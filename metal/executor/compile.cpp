@@ -66,26 +66,71 @@ Words with(Words a, const Words& b) {
 }
 
 const Words kExec = {
-    "-x", "c++", "-std=c++14", "-nostdinc", "-nostdinc++", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti",
-    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-Wall", "-Werror",
-    "-Werror=c++17-extensions", "-Wno-unknown-pragmas", "-Wno-duplicate-decl-specifier", "-Wno-unused-function",
-    "-Wno-unused-const-variable", "-Wno-psabi", "-fno-caret-diagnostics", "-gdwarf-4", "-gline-tables-only",
-    "-Xclang", "-fallow-half-arguments-and-returns",
+    "-x",
+    "c++",
+    "-std=c++14",
+    "-nostdinc",
+    "-nostdinc++",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-strict-aliasing",
+    "-Wall",
+    "-Werror",
+    "-Werror=c++17-extensions",
+    "-Wno-unknown-pragmas",
+    "-Wno-duplicate-decl-specifier",
+    "-Wno-unused-function",
+    "-Wno-unused-const-variable",
+    "-Wno-psabi",
+    "-fno-caret-diagnostics",
+    "-gdwarf-4",
+    "-gline-tables-only",
+    "-Xclang",
+    "-fallow-half-arguments-and-returns",
 #if defined(__x86_64__)
-    "-mavx2", "-mfma", "-mf16c",
+    "-mavx2",
+    "-mfma",
+    "-mf16c",
 #endif
 };
 
 const Words kChecked = {
-    "-O1", "-DARGON_CHECKED", "-fno-vectorize", "-fno-slp-vectorize",
+    "-O1",
+    "-DARGON_CHECKED",
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
     "-fsanitize=thread,unsigned-integer-overflow,signed-integer-overflow,alignment,bounds",
-    "-fsanitize-recover=all", "-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write"};
+    "-fsanitize-recover=all",
+    "-mllvm",
+    "-tsan-instrument-func-entry-exit=0",
+    "-mllvm",
+    "-tsan-instrument-read-before-write"};
 
-const Words kDialect = {
-    "-x", "clcpp", "-cl-std=clc++2021", "-Xclang",
-    "-cl-ext=-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_generic_address_space,-__opencl_c_pipes,-__opencl_c_device_enqueue",
-    "-cl-no-stdinc", "-nostdinc", "-target", "spir64", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-function",
-    "-Wno-unused-const-variable", "-fno-caret-diagnostics", "-S", "-emit-llvm", "-O0", "-gline-tables-only"};
+const Words kDialect = {"-x",
+                        "clcpp",
+                        "-cl-std=clc++2021",
+                        "-Xclang",
+                        "-cl-ext=-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_generic_address_space,-__opencl_c_"
+                        "pipes,-__opencl_c_device_enqueue",
+                        "-cl-no-stdinc",
+                        "-nostdinc",
+                        "-target",
+                        "spir64",
+                        "-Wall",
+                        "-Werror",
+                        "-Wno-unknown-pragmas",
+                        "-Wno-unused-function",
+                        "-Wno-unused-const-variable",
+                        "-fno-caret-diagnostics",
+                        "-S",
+                        "-emit-llvm",
+                        "-O0",
+                        "-gline-tables-only"};
 
 }  // namespace
 
@@ -99,30 +144,33 @@ Status compile_kernels(const std::string& path, const CompileOptions& o) {
   const std::string shim = o.root + "/metal/executor/shim";
 
   ARGON_RETURN_IF_ERROR(write_file(work + "/flat.metal", source->text));
-  ARGON_RETURN_IF_ERROR(run_clang({"-E", "-x", "c++", "-std=c++14", "-nostdinc", "-nostdinc++", "-D__METAL__=1",
-                                   "-D__METAL_VERSION__=310", "-isystem", shim + "/preprocess", "-Wno-unknown-pragmas",
-                                   "-fno-caret-diagnostics", work + "/flat.metal", "-o", work + "/flat.i"},
-                                  o.root, log));
+  ARGON_RETURN_IF_ERROR(
+      run_clang({"-E", "-x", "c++", "-std=c++14", "-nostdinc", "-nostdinc++", "-D__METAL__=1",
+                 "-D__METAL_VERSION__=310", "-isystem", shim + "/preprocess", "-Wno-unknown-pragmas",
+                 "-fno-caret-diagnostics", work + "/flat.metal", "-o", work + "/flat.i"},
+                o.root, log));
   Result<Rewritten> text = rewrite_kernels(contents(work + "/flat.i"), path);
   ARGON_RETURN_IF_ERROR(text.status());
 
-  ARGON_RETURN_IF_ERROR(write_file(work + "/dialect.clcpp", "#include \"metal/executor/shim/dialect.h\"\n" + text->dialect));
   ARGON_RETURN_IF_ERROR(
-      run_clang(with(kDialect, {"-I", o.root, work + "/dialect.clcpp", "-o", work + "/dialect.ll"}), o.root, log));
+      write_file(work + "/dialect.clcpp", "#include \"metal/executor/shim/dialect.h\"\n" + text->dialect));
+  ARGON_RETURN_IF_ERROR(run_clang(
+      with(kDialect, {"-I", o.root, work + "/dialect.clcpp", "-o", work + "/dialect.ll"}), o.root, log));
   ARGON_RETURN_IF_ERROR(check_recursion(contents(work + "/dialect.ll")));
 
-  ARGON_RETURN_IF_ERROR(write_file(work + "/exec.cpp", "#include \"metal/executor/shim/exec.h\"\n" + text->exec));
+  ARGON_RETURN_IF_ERROR(
+      write_file(work + "/exec.cpp", "#include \"metal/executor/shim/exec.h\"\n" + text->exec));
   ARGON_RETURN_IF_ERROR(run_clang(with(with(kExec, o.checked ? kChecked : Words{"-O2"}),
                                        {"-I", o.root, "-c", work + "/exec.cpp", "-o", work + "/exec.o"}),
                                   o.root, log));
-  ARGON_RETURN_IF_ERROR(run_clang(
-      with(kExec, {"-O2", "-fno-builtin", o.checked ? "-DARGON_CHECKED" : "-DARGON_FAST", "-I", o.root, "-c",
-                   "metal/executor/glue.cpp", "-o", work + "/glue.o"}),
-      o.root, log));
+  ARGON_RETURN_IF_ERROR(
+      run_clang(with(kExec, {"-O2", "-fno-builtin", o.checked ? "-DARGON_CHECKED" : "-DARGON_FAST", "-I",
+                             o.root, "-c", "metal/executor/glue.cpp", "-o", work + "/glue.o"}),
+                o.root, log));
   const std::string linked = work + "/linked.so";
-  ARGON_RETURN_IF_ERROR(run_clang(
-      {"-shared", "-nostdlib", "-Wl,-z,defs", "-Wl,--as-needed", work + "/exec.o", work + "/glue.o", "-lm", "-lgcc", "-o", linked},
-      o.root, log));
+  ARGON_RETURN_IF_ERROR(run_clang({"-shared", "-nostdlib", "-Wl,-z,defs", "-Wl,--as-needed", work + "/exec.o",
+                                   work + "/glue.o", "-lm", "-lgcc", "-o", linked},
+                                  o.root, log));
   std::filesystem::rename(linked, o.out, ec);
   if (ec) return resource_error("cannot write '" + o.out + "': " + ec.message());
 

@@ -1,5 +1,5 @@
-// A .metal file to a library that the executor loads: read (source.h), preprocess, rewrite (rewrite.h), the dialect
-// pass, then clang. Called by the build for the product's kernels and at run time for any other file.
+// A .metal file to a library that the executor loads: read (source.h), preprocess, rewrite (rewrite.h), the
+// dialect pass, then clang. Called by the build for the product's kernels and at run time for any other file.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// The CPU implementation of metal/device.h: memory, argument checks, and the spread of threadgroups over threads.
+// The CPU implementation of metal/device.h: memory, argument checks, and the spread of threadgroups over
+// threads.
 #include "metal/device.h"
 
 #include <sys/mman.h>
@@ -25,8 +26,8 @@ struct PipelineState {
 
 namespace {
 
-// With checks on, each argument of a dispatch is mapped at the start of its own window, so wide that no 32-bit index
-// leads from one into the next.
+// With checks on, each argument of a dispatch is mapped at the start of its own window, so wide that no
+// 32-bit index leads from one into the next.
 constexpr size_t kWindowBytes = size_t{1} << 34;
 
 size_t page_round(size_t n) {
@@ -43,9 +44,12 @@ std::string text_of(const Size3& s) {
 class Executor final : public Device {
  public:
   explicit Executor(const DeviceOptions& o)
-      : options_(o), pool_(o.threads > 0 ? o.threads : ThreadPool::available_processors()), runners_(pool_.size()) {
+      : options_(o),
+        pool_(o.threads > 0 ? o.threads : ThreadPool::available_processors()),
+        runners_(pool_.size()) {
     if (!options_.checks) return;
-    void* p = mmap(nullptr, kWindowBytes * kMaxArguments, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* p = mmap(nullptr, kWindowBytes * kMaxArguments, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p != MAP_FAILED) windows_ = static_cast<char*>(p);
   }
   ~Executor() override {
@@ -54,7 +58,8 @@ class Executor final : public Device {
   }
 
   std::string description() const override {
-    return "Metal kernels on the CPU, " + std::to_string(pool_.size()) + " threads" + (options_.checks ? ", every access checked" : "");
+    return "Metal kernels on the CPU, " + std::to_string(pool_.size()) + " threads" +
+           (options_.checks ? ", every access checked" : "");
   }
   bool is_gpu() const override { return false; }
 
@@ -67,7 +72,8 @@ class Executor final : public Device {
       close(a.file);
       return resource_error("no memory for a buffer of " + std::to_string(bytes) + " bytes");
     }
-    void* p = mmap(nullptr, a.mapped, PROT_READ | PROT_WRITE, a.file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, a.file, 0);
+    void* p = mmap(nullptr, a.mapped, PROT_READ | PROT_WRITE,
+                   a.file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, a.file, 0);
     if (p == MAP_FAILED) {
       if (a.file >= 0) close(a.file);
       return resource_error("no memory for a buffer of " + std::to_string(bytes) + " bytes");
@@ -95,17 +101,19 @@ class Executor final : public Device {
     memory_.erase(it);
   }
 
-  Result<Pipeline> pipeline(const std::string& path, const std::string& entry, std::span<const Constant> constants) override {
+  Result<Pipeline> pipeline(const std::string& path, const std::string& entry,
+                            std::span<const Constant> constants) override {
     std::shared_ptr<KernelLibrary>& lib = libraries_[path];
     if (lib == nullptr) {
-      Result<std::shared_ptr<KernelLibrary>> loaded =
-          KernelLibrary::load(options_.root.empty() ? ARGON_SOURCE_DIR : options_.root, path, options_.checks);
+      Result<std::shared_ptr<KernelLibrary>> loaded = KernelLibrary::load(
+          options_.root.empty() ? ARGON_SOURCE_DIR : options_.root, path, options_.checks);
       ARGON_RETURN_IF_ERROR(loaded.status());
       lib = *loaded;
     }
     const argon_exec::Entry* e = lib->find(entry);
     if (e == nullptr) {
-      return bad_input(path + ":1: error: no kernel '" + entry + "' in this file; it has: " + lib->entry_names());
+      return bad_input(path + ":1: error: no kernel '" + entry +
+                       "' in this file; it has: " + lib->entry_names());
     }
     for (const Constant& c : constants) ARGON_RETURN_IF_ERROR(check_constant(*lib, c));
     ARGON_RETURN_IF_ERROR(check_all_given(*lib, constants));
@@ -193,15 +201,22 @@ class Executor final : public Device {
   }
   static Status check_constant(const KernelLibrary& lib, const Constant& c) {
     const argon_exec::FunctionConstant* f = find_constant(lib, c.index);
-    if (f == nullptr) return bad_input(lib.path() + ":1: error: this file has no function constant " + std::to_string(c.index));
+    if (f == nullptr)
+      return bad_input(lib.path() + ":1: error: this file has no function constant " +
+                       std::to_string(c.index));
     const bool fits = (f->kind == argon_exec::kBool) == (c.type == Constant::Type::kBool);
-    if (!fits) return bad_input(lib.path() + ":1: error: function constant '" + f->name + "' has another type than the value given");
+    if (!fits)
+      return bad_input(lib.path() + ":1: error: function constant '" + f->name +
+                       "' has another type than the value given");
     return {};
   }
   static Status check_all_given(const KernelLibrary& lib, std::span<const Constant> constants) {
     for (const argon_exec::FunctionConstant* f = lib.table().constants; f != nullptr; f = f->next) {
-      const bool given = std::any_of(constants.begin(), constants.end(), [&](const Constant& c) { return c.index == f->index; });
-      if (!given) return bad_input(lib.path() + ":1: error: function constant " + std::to_string(f->index) + " ('" + f->name + "') was not given a value");
+      const bool given = std::any_of(constants.begin(), constants.end(),
+                                     [&](const Constant& c) { return c.index == f->index; });
+      if (!given)
+        return bad_input(lib.path() + ":1: error: function constant " + std::to_string(f->index) + " ('" +
+                         f->name + "') was not given a value");
     }
     return {};
   }
@@ -211,24 +226,29 @@ class Executor final : public Device {
   }
 
   static Status error_at(const argon_exec::Entry& e, const std::string& what) {
-    return bad_input(std::string(e.file) + ":" + std::to_string(e.line) + ": error: kernel '" + e.name + "': " + what);
+    return bad_input(std::string(e.file) + ":" + std::to_string(e.line) + ": error: kernel '" + e.name +
+                     "': " + what);
   }
 
   static Status check_grid(const argon_exec::Entry& e, const Grid& grid, Job& job) {
     const uint64_t threads = volume(grid.threads), limit = e.max_threads != 0 ? e.max_threads : kMaxThreads;
     if (threads == 0 || threads > limit || grid.threads.x > kMaxThreads || grid.threads.y > kMaxThreads) {
-      return error_at(e, "threadgroups of " + text_of(grid.threads) + " threads; wanted 1 to " + std::to_string(limit) + " in all");
+      return error_at(e, "threadgroups of " + text_of(grid.threads) + " threads; wanted 1 to " +
+                             std::to_string(limit) + " in all");
     }
-    const uint64_t x = uint64_t{grid.threadgroups.x} * grid.threads.x, y = uint64_t{grid.threadgroups.y} * grid.threads.y,
+    const uint64_t x = uint64_t{grid.threadgroups.x} * grid.threads.x,
+                   y = uint64_t{grid.threadgroups.y} * grid.threads.y,
                    z = uint64_t{grid.threadgroups.z} * grid.threads.z;
     if (volume(grid.threadgroups) == 0 || std::max({x, y, z}) > 0xffffffffull) {
-      return error_at(e, "a grid of " + text_of(grid.threadgroups) + " threadgroups of " + text_of(grid.threads) +
+      return error_at(e, "a grid of " + text_of(grid.threadgroups) + " threadgroups of " +
+                             text_of(grid.threads) +
                              " threads; each dimension must have 1 to 2^32-1 threads");
     }
     uint64_t bytes = 0;
     for (uint32_t b : grid.threadgroup_bytes) bytes += (b + 15ull) & ~15ull;
     if (bytes > kMaxThreadgroupBytes || grid.threadgroup_bytes.size() > argon_exec::kMaxThreadgroupArgs) {
-      return error_at(e, std::to_string(bytes) + " bytes of threadgroup memory; at most " + std::to_string(kMaxThreadgroupBytes) + " are there");
+      return error_at(e, std::to_string(bytes) + " bytes of threadgroup memory; at most " +
+                             std::to_string(kMaxThreadgroupBytes) + " are there");
     }
     argon_exec::Call& c = job.call;
     c.threads_per_threadgroup = {grid.threads.x, grid.threads.y, grid.threads.z};
@@ -250,33 +270,40 @@ class Executor final : public Device {
   Status bind(const argon_exec::Entry& e, std::span<const Argument> arguments, Job& job) {
     size_t wanted = 0;
     for (unsigned i = 0; i < e.n_params; ++i) {
-      if (e.params[i].kind != argon_exec::kThreadgroupPointer) wanted = std::max<size_t>(wanted, e.params[i].index + 1);
+      if (e.params[i].kind != argon_exec::kThreadgroupPointer)
+        wanted = std::max<size_t>(wanted, e.params[i].index + 1);
     }
     if (arguments.size() != wanted) {
-      return error_at(e, "got " + std::to_string(arguments.size()) + " arguments, wanted " + std::to_string(wanted) + " (" + names(e) + ")");
+      return error_at(e, "got " + std::to_string(arguments.size()) + " arguments, wanted " +
+                             std::to_string(wanted) + " (" + names(e) + ")");
     }
     job.ranges.reserve(e.n_params);
     for (unsigned i = 0; i < e.n_params; ++i) {
       const argon_exec::Param& p = e.params[i];
       if (p.condition != nullptr && !*p.condition) continue;
       const std::string what = "argument '" + std::string(p.name) + "' [[" +
-                               (p.kind == argon_exec::kThreadgroupPointer ? "threadgroup(" : "buffer(") + std::to_string(p.index) + ")]]";
+                               (p.kind == argon_exec::kThreadgroupPointer ? "threadgroup(" : "buffer(") +
+                               std::to_string(p.index) + ")]]";
       if (p.kind == argon_exec::kThreadgroupPointer) {
         const size_t given = p.index < job.threadgroup_bytes.size() ? job.threadgroup_bytes[p.index] : 0;
-        if (given < p.bytes) return error_at(e, what + " has " + std::to_string(given) + " bytes, wanted at least " + std::to_string(p.bytes));
+        if (given < p.bytes)
+          return error_at(e, what + " has " + std::to_string(given) + " bytes, wanted at least " +
+                                 std::to_string(p.bytes));
         continue;
       }
       const Argument& a = arguments[p.index];
       if (!a.is_value && a.pointer == nullptr) return error_at(e, what + " is missing");
       if (a.bytes < p.bytes) {
-        return error_at(e, what + " has " + std::to_string(a.bytes) + " bytes, wanted at least " + std::to_string(p.bytes));
+        return error_at(e, what + " has " + std::to_string(a.bytes) + " bytes, wanted at least " +
+                               std::to_string(p.bytes));
       }
       ARGON_RETURN_IF_ERROR(bind_one(e, p, a, what, job));
     }
     return {};
   }
 
-  Status bind_one(const argon_exec::Entry& e, const argon_exec::Param& p, const Argument& a, const std::string& what, Job& job) {
+  Status bind_one(const argon_exec::Entry& e, const argon_exec::Param& p, const Argument& a,
+                  const std::string& what, Job& job) {
     void* address = nullptr;
     bool writable = p.writable;
     if (a.is_value) {
@@ -289,10 +316,11 @@ class Executor final : public Device {
       if (it == memory_.end()) return error_at(e, what + " points into no buffer of this device");
       const size_t offset = reinterpret_cast<uintptr_t>(a.pointer) - it->first;
       if (offset + a.bytes > it->second.bytes) {
-        return error_at(e, what + " ends " + std::to_string(offset + a.bytes - it->second.bytes) + " bytes behind its buffer of " +
-                               std::to_string(it->second.bytes));
+        return error_at(e, what + " ends " + std::to_string(offset + a.bytes - it->second.bytes) +
+                               " bytes behind its buffer of " + std::to_string(it->second.bytes));
       }
-      if (p.writable && it->second.wrapped) return error_at(e, what + " is written by the kernel, but the memory is wrapped (read-only)");
+      if (p.writable && it->second.wrapped)
+        return error_at(e, what + " is written by the kernel, but the memory is wrapped (read-only)");
       address = window(p.index, it->second, offset, a);
     }
     if (reinterpret_cast<uintptr_t>(address) % p.align != 0) {
@@ -307,13 +335,15 @@ class Executor final : public Device {
     return {};
   }
 
-  // Where the kernel sees the argument: its own address, or with checks a second mapping in the argument's window.
+  // Where the kernel sees the argument: its own address, or with checks a second mapping in the argument's
+  // window.
   void* window(uint32_t index, const Memory& m, size_t offset, const Argument& a) {
     void* own = const_cast<void*>(a.pointer);
     const size_t page = page_round(1), inside = offset % page, length = page_round(inside + a.bytes);
     if (windows_ == nullptr || m.file < 0 || length > kWindowBytes / 2) return own;
     char* at = windows_ + kWindowBytes * index;
-    void* p = mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m.file, static_cast<off_t>(offset - inside));
+    void* p = mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m.file,
+                   static_cast<off_t>(offset - inside));
     if (p == MAP_FAILED) return own;
     open_windows_.push_back({at, length});
     return at + inside;
@@ -368,7 +398,8 @@ class Executor final : public Device {
     Counters& t = counters_;
     t.device_loads += c.device_loads, t.device_stores += c.device_stores;
     t.device_load_bytes += c.device_load_bytes, t.device_store_bytes += c.device_store_bytes;
-    t.threadgroup_loads += c.threadgroup_loads, t.threadgroup_stores += c.threadgroup_stores, t.atomics += c.atomics;
+    t.threadgroup_loads += c.threadgroup_loads, t.threadgroup_stores += c.threadgroup_stores,
+        t.atomics += c.atomics;
     t.barriers += c.barriers, t.simd_operations += c.simd_operations, t.threadgroups += c.threadgroups;
     c = {};
   }

@@ -62,7 +62,8 @@ inline void entered_fiber([[maybe_unused]] HostStack& host, [[maybe_unused]] voi
 #endif
 }
 // `last`: the fiber will not be entered again where it stands.
-inline void before_yield([[maybe_unused]] HostStack& host, [[maybe_unused]] FiberStack& fiber, [[maybe_unused]] bool last) {
+inline void before_yield([[maybe_unused]] HostStack& host, [[maybe_unused]] FiberStack& fiber,
+                         [[maybe_unused]] bool last) {
 #if defined(ARGON_FIBER_ASAN)
   __sanitizer_start_switch_fiber(last ? nullptr : &fiber.fake, host.bottom, host.size);
 #elif defined(ARGON_FIBER_TSAN)

@@ -1,12 +1,14 @@
-// Linked into every kernel library: the services' table, and the callbacks that clang's instrumentation calls in
-// the checked form (-fsanitize=thread for every access, -fsanitize=unsigned-integer-overflow and others with file and
-// line). They are hidden symbols of this library, so they never meet a sanitizer that the executor itself runs under.
+// Linked into every kernel library: the services' table, and the callbacks that clang's instrumentation calls
+// in the checked form (-fsanitize=thread for every access, -fsanitize=unsigned-integer-overflow and others
+// with file and line). They are hidden symbols of this library, so they never meet a sanitizer that the
+// executor itself runs under.
 #include "metal/executor/abi.h"
 
 argon_exec::Hooks argon_hooks;
 argon_exec::Library argon_library;
 
-extern "C" __attribute__((visibility("default"))) argon_exec::Library* argon_exec_bind(const argon_exec::Hooks* hooks) {
+extern "C" __attribute__((visibility("default"))) argon_exec::Library* argon_exec_bind(
+    const argon_exec::Hooks* hooks) {
   argon_hooks = *hooks;
   argon_library.abi = argon_exec::kAbi;
 #ifdef ARGON_CHECKED
@@ -26,18 +28,18 @@ static void touch(const void* address, unsigned long bytes, unsigned kind, const
 }
 
 #define ARGON_PC __builtin_return_address(0)
-#define ARGON_TSAN(N)                                                                                      \
-  void __tsan_read##N(void* a) { touch(a, N, kRead | kNatural, ARGON_PC); }                   \
-  void __tsan_write##N(void* a) { touch(a, N, kWrite | kNatural, ARGON_PC); }                 \
-  void __tsan_unaligned_read##N(void* a) { touch(a, N, kRead, ARGON_PC); }                    \
-  void __tsan_unaligned_write##N(void* a) { touch(a, N, kWrite, ARGON_PC); }                  \
-  void __tsan_read_write##N(void* a) {                                                                     \
-    touch(a, N, kRead, ARGON_PC);                                                             \
-    touch(a, N, kWrite, ARGON_PC);                                                            \
-  }                                                                                                        \
-  void __tsan_unaligned_read_write##N(void* a) {                                                           \
-    touch(a, N, kRead, ARGON_PC);                                                             \
-    touch(a, N, kWrite, ARGON_PC);                                                            \
+#define ARGON_TSAN(N)                                                         \
+  void __tsan_read##N(void* a) { touch(a, N, kRead | kNatural, ARGON_PC); }   \
+  void __tsan_write##N(void* a) { touch(a, N, kWrite | kNatural, ARGON_PC); } \
+  void __tsan_unaligned_read##N(void* a) { touch(a, N, kRead, ARGON_PC); }    \
+  void __tsan_unaligned_write##N(void* a) { touch(a, N, kWrite, ARGON_PC); }  \
+  void __tsan_read_write##N(void* a) {                                        \
+    touch(a, N, kRead, ARGON_PC);                                             \
+    touch(a, N, kWrite, ARGON_PC);                                            \
+  }                                                                           \
+  void __tsan_unaligned_read_write##N(void* a) {                              \
+    touch(a, N, kRead, ARGON_PC);                                             \
+    touch(a, N, kWrite, ARGON_PC);                                            \
   }
 
 struct Site {
@@ -64,7 +66,8 @@ struct BoundsData {
 
 // 64-bit arithmetic may wrap (hashes do); an index computed in 32 bits may not.
 static void wrapped(const OverflowData* d, const char* what) {
-  if (d->type->kind == 0 && (d->type->info >> 1) == 5) argon_hooks.fault(argon_exec::kWrap, what, d->site.file, d->site.line);
+  if (d->type->kind == 0 && (d->type->info >> 1) == 5)
+    argon_hooks.fault(argon_exec::kWrap, what, d->site.file, d->site.line);
 }
 
 extern "C" {
@@ -85,7 +88,8 @@ void __tsan_vptr_read(void**) {}
 void* memcpy(void* to, const void* from, unsigned long n) {
   touch(from, n, kRead, ARGON_PC);
   touch(to, n, kWrite, ARGON_PC);
-  for (unsigned long i = 0; i < n; ++i) static_cast<volatile char*>(to)[i] = static_cast<const char*>(from)[i];
+  for (unsigned long i = 0; i < n; ++i)
+    static_cast<volatile char*>(to)[i] = static_cast<const char*>(from)[i];
   return to;
 }
 void* memmove(void* to, const void* from, unsigned long n) {
@@ -103,8 +107,12 @@ void* memset(void* to, int value, unsigned long n) {
 }
 
 void __ubsan_handle_add_overflow(OverflowData* d, unsigned long, unsigned long) { wrapped(d, "an addition"); }
-void __ubsan_handle_sub_overflow(OverflowData* d, unsigned long, unsigned long) { wrapped(d, "a subtraction"); }
-void __ubsan_handle_mul_overflow(OverflowData* d, unsigned long, unsigned long) { wrapped(d, "a multiplication"); }
+void __ubsan_handle_sub_overflow(OverflowData* d, unsigned long, unsigned long) {
+  wrapped(d, "a subtraction");
+}
+void __ubsan_handle_mul_overflow(OverflowData* d, unsigned long, unsigned long) {
+  wrapped(d, "a multiplication");
+}
 void __ubsan_handle_negate_overflow(OverflowData* d, unsigned long) { wrapped(d, "a negation"); }
 void __ubsan_handle_type_mismatch_v1(MismatchData* d, unsigned long) {
   argon_hooks.fault(argon_exec::kMisaligned, d->type->name, d->site.file, d->site.line);

@@ -28,7 +28,9 @@ std::string triple(const argon_exec::Uint3& v) {
 
 const argon_exec::Hooks& executor_hooks() {
   static const argon_exec::Hooks hooks = {
-      [](unsigned flags, const char* file, unsigned line) { t_runner->threadgroup_barrier(flags, file, line); },
+      [](unsigned flags, const char* file, unsigned line) {
+        t_runner->threadgroup_barrier(flags, file, line);
+      },
       [](unsigned flags, const char* file, unsigned line) { t_runner->simdgroup_barrier(flags, file, line); },
       [](const char* operation, const void* value, unsigned bytes, const char* file, unsigned line) {
         return t_runner->exchange(operation, value, bytes, file, line);
@@ -39,7 +41,9 @@ const argon_exec::Hooks& executor_hooks() {
       [](const void* address, unsigned long bytes, unsigned kind, const void* pc) {
         t_runner->access(address, bytes, kind, pc);
       },
-      [](unsigned kind, const char* what, const char* file, unsigned line) { t_runner->report(kind, what, file, line); },
+      [](unsigned kind, const char* what, const char* file, unsigned line) {
+        t_runner->report(kind, what, file, line);
+      },
   };
   return hooks;
 }
@@ -60,7 +64,8 @@ GroupRunner::~GroupRunner() {
 void GroupRunner::allocate_fibers(uint32_t n) {
   while (fibers_.size() < n) {
     Fiber f;
-    void* p = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* p =
+        mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return;
     mprotect(p, kGuardBytes, PROT_NONE);
     f.stack.bottom = static_cast<char*>(p) + kGuardBytes;
@@ -123,7 +128,8 @@ void GroupRunner::prepare(const Job& job, uint64_t group) {
     variables_.push_back({0xffffffffu, arena_used_, job.threadgroup_bytes[i], 0});
     arena_used_ += (job.threadgroup_bytes[i] + 15u) & ~size_t{15};
   }
-  call.threadgroup_position_in_grid = {static_cast<unsigned>(group % groups.x), static_cast<unsigned>(group / groups.x % groups.y),
+  call.threadgroup_position_in_grid = {static_cast<unsigned>(group % groups.x),
+                                       static_cast<unsigned>(group / groups.x % groups.y),
                                        static_cast<unsigned>(group / groups.x / groups.y)};
   call.simdgroups_per_threadgroup = simdgroups;
   call.threads_per_simdgroup = argon_exec::kLanes;
@@ -139,7 +145,8 @@ void GroupRunner::prepare(const Job& job, uint64_t group) {
     f.call.simdgroup_index_in_threadgroup = i / argon_exec::kLanes;
     f.phase = 0;
     f.state = State::kReady;
-    if (f.context == nullptr) f.context = make_fcontext(f.stack.bottom + f.stack.size, f.stack.size, fiber_main);
+    if (f.context == nullptr)
+      f.context = make_fcontext(f.stack.bottom + f.stack.size, f.stack.size, fiber_main);
   }
 }
 
@@ -161,7 +168,8 @@ bool GroupRunner::run(const Job& job, uint64_t group, std::vector<std::vector<ui
     done = 0;
     for (uint32_t g = 0; g < simd_.size() && fault_.empty(); ++g) {
       const uint32_t begin = g * argon_exec::kLanes, end = begin + simd_[g].lanes;
-      // A simdgroup runs until all its lanes wait for the threadgroup or are done: its exchanges stay in the cache.
+      // A simdgroup runs until all its lanes wait for the threadgroup or are done: its exchanges stay in the
+      // cache.
       for (bool again = true; again && fault_.empty();) {
         again = false;
         for (uint32_t i = begin; i < end && fault_.empty(); ++i) {
@@ -198,11 +206,14 @@ void GroupRunner::stuck() {
       if (fibers_[i].state == State::kDone) break;
     }
   }
-  std::string what = std::string(w.site.operation) + " is not reached by all threads of the " + (simd ? "simdgroup" : "threadgroup");
+  std::string what = std::string(w.site.operation) + " is not reached by all threads of the " +
+                     (simd ? "simdgroup" : "threadgroup");
   if (other < threads_) {
     const Fiber& o = fibers_[other];
     what += ": thread " + triple(o.call.thread_position_in_threadgroup) +
-            (o.state == State::kDone ? " has ended" : " waits in " + std::string(o.site.operation) + " at " + at(o.site.file, o.site.line));
+            (o.state == State::kDone
+                 ? " has ended"
+                 : " waits in " + std::string(o.site.operation) + " at " + at(o.site.file, o.site.line));
   }
   current_ = waiting;
   fault_ = at(w.site.file, w.site.line) + ": error: " + what + thread_name(waiting);
@@ -210,8 +221,8 @@ void GroupRunner::stuck() {
 
 std::string GroupRunner::thread_name(uint32_t index) const {
   const argon_exec::Call& c = fibers_[index].call;
-  return "; kernel '" + job_->name + "', threadgroup " + triple(c.threadgroup_position_in_grid) + ", thread " +
-         triple(c.thread_position_in_threadgroup);
+  return "; kernel '" + job_->name + "', threadgroup " + triple(c.threadgroup_position_in_grid) +
+         ", thread " + triple(c.thread_position_in_threadgroup);
 }
 
 void GroupRunner::fail(const std::string& where, const std::string& what) {
@@ -224,12 +235,14 @@ void GroupRunner::fail(const std::string& where, const std::string& what) {
 }
 
 void GroupRunner::same_site(const Site& expected, const Site& here, const char* who) {
-  if (expected.line == here.line && (expected.file == here.file || std::strcmp(expected.file, here.file) == 0) &&
+  if (expected.line == here.line &&
+      (expected.file == here.file || std::strcmp(expected.file, here.file) == 0) &&
       std::strcmp(expected.operation, here.operation) == 0) {
     return;
   }
-  fail(at(here.file, here.line), std::string(here.operation) + " is not reached by all threads of the " + who + ": others wait in " +
-                                     expected.operation + " at " + at(expected.file, expected.line));
+  fail(at(here.file, here.line), std::string(here.operation) + " is not reached by all threads of the " +
+                                     who + ": others wait in " + expected.operation + " at " +
+                                     at(expected.file, expected.line));
 }
 
 void GroupRunner::threadgroup_barrier(unsigned flags, const char* file, unsigned line) {
@@ -271,7 +284,8 @@ void GroupRunner::simdgroup_barrier(unsigned flags, const char* file, unsigned l
 }
 
 // Two buffers take turns: nobody can start the operation after the next before all have read this one.
-argon_exec::Exchange GroupRunner::exchange(const char* operation, const void* value, unsigned bytes, const char* file, unsigned line) {
+argon_exec::Exchange GroupRunner::exchange(const char* operation, const void* value, unsigned bytes,
+                                           const char* file, unsigned line) {
   Simdgroup& g = simd_[current_ / argon_exec::kLanes];
   const uint32_t lane = current_ % argon_exec::kLanes;
   char* slots = g.slots[fibers_[current_].phase];
@@ -281,7 +295,8 @@ argon_exec::Exchange GroupRunner::exchange(const char* operation, const void* va
   return {slots, lane, g.lanes};
 }
 
-void* GroupRunner::threadgroup_variable(unsigned id, size_t bytes, size_t align, const char* file, unsigned line) {
+void* GroupRunner::threadgroup_variable(unsigned id, size_t bytes, size_t align, const char* file,
+                                        unsigned line) {
   for (const Variable& v : variables_) {
     if (v.id == id) return arena_ + v.offset;
   }
@@ -300,7 +315,8 @@ std::string GroupRunner::variable_at(size_t offset) const {
   for (const Variable& v : variables_) {
     if (offset >= v.offset && offset < v.offset + v.bytes) {
       return "byte " + std::to_string(offset - v.offset) +
-             (v.line == 0 ? " of a threadgroup argument" : " of the threadgroup variable of line " + std::to_string(v.line));
+             (v.line == 0 ? " of a threadgroup argument"
+                          : " of the threadgroup variable of line " + std::to_string(v.line));
     }
   }
   return "threadgroup memory outside every variable";
@@ -308,18 +324,25 @@ std::string GroupRunner::variable_at(size_t offset) const {
 
 void GroupRunner::threadgroup_access(size_t offset, size_t bytes, unsigned kind, const void* pc) {
   const bool write = kind != argon_exec::kRead;
-  ++(kind == argon_exec::kAtomic ? counters_.atomics : write ? counters_.threadgroup_stores : counters_.threadgroup_loads);
+  ++(kind == argon_exec::kAtomic ? counters_.atomics
+     : write                     ? counters_.threadgroup_stores
+                                 : counters_.threadgroup_loads);
   if (offset + bytes > arena_used_) {
-    fail(job_->library->source_line(pc), std::string(write ? "write" : "read") + " outside the threadgroup's variables");
+    fail(job_->library->source_line(pc),
+         std::string(write ? "write" : "read") + " outside the threadgroup's variables");
   }
-  const ShadowFault f =
-      shadow_.access(offset, bytes, write, kind == argon_exec::kAtomic, current_, current_ / argon_exec::kLanes);
+  const ShadowFault f = shadow_.access(offset, bytes, write, kind == argon_exec::kAtomic, current_,
+                                       current_ / argon_exec::kLanes);
   if (f.kind == ShadowFault::Kind::kNone) return;
   const std::string where = job_->library->source_line(pc), variable = variable_at(offset);
-  if (f.kind == ShadowFault::Kind::kUnwritten) fail(where, "threadgroup memory read before it was written: " + variable);
-  const std::string other = f.other == Shadow::kMany ? "other threads" : "thread " + triple(fibers_[f.other].call.thread_position_in_threadgroup);
-  fail(where, "two threads on one threadgroup address with no barrier between: this one " + std::string(write ? "writes " : "reads ") +
-                  variable + ", which " + other + (f.other_wrote ? " wrote" : " read"));
+  if (f.kind == ShadowFault::Kind::kUnwritten)
+    fail(where, "threadgroup memory read before it was written: " + variable);
+  const std::string other = f.other == Shadow::kMany
+                                ? "other threads"
+                                : "thread " + triple(fibers_[f.other].call.thread_position_in_threadgroup);
+  fail(where, "two threads on one threadgroup address with no barrier between: this one " +
+                  std::string(write ? "writes " : "reads ") + variable + ", which " + other +
+                  (f.other_wrote ? " wrote" : " read"));
 }
 
 void GroupRunner::access(const void* address, size_t bytes, unsigned kind, const void* pc) {
@@ -356,15 +379,18 @@ void GroupRunner::access(const void* address, size_t bytes, unsigned kind, const
       const uintptr_t distance = p < r.begin ? r.begin - p : p - r.end;
       if (in == nullptr && distance < best) best = distance, near = &r;
     }
-    std::string what = std::string(write ? "write" : "read") + " of " + std::to_string(bytes) + " bytes outside any buffer";
+    std::string what =
+        std::string(write ? "write" : "read") + " of " + std::to_string(bytes) + " bytes outside any buffer";
     if (near != nullptr) {
-      what += ": offset " + std::to_string(static_cast<int64_t>(p - near->begin)) + " of '" + near->name + "' (buffer " +
-              std::to_string(near->index) + ", " + std::to_string(near->end - near->begin) + " bytes)";
+      what += ": offset " + std::to_string(static_cast<int64_t>(p - near->begin)) + " of '" + near->name +
+              "' (buffer " + std::to_string(near->index) + ", " + std::to_string(near->end - near->begin) +
+              " bytes)";
     }
     fail(job_->library->source_line(pc), what);
   }
   if (write && !in->writable) {
-    fail(job_->library->source_line(pc), "write to '" + std::string(in->name) + "' (buffer " + std::to_string(in->index) + "), which is read-only");
+    fail(job_->library->source_line(pc), "write to '" + std::string(in->name) + "' (buffer " +
+                                             std::to_string(in->index) + "), which is read-only");
   }
   if (kind == argon_exec::kAtomic) {
     ++counters_.atomics;
@@ -377,7 +403,8 @@ void GroupRunner::access(const void* address, size_t bytes, unsigned kind, const
   }
   if (touched_ != nullptr && in->watched >= 0) {
     std::vector<uint64_t>& bits = (*touched_)[in->watched];
-    for (uintptr_t word = (p - in->begin) / 4; word <= (p + bytes - 1 - in->begin) / 4; ++word) bits[word / 64] |= 1ull << (word % 64);
+    for (uintptr_t word = (p - in->begin) / 4; word <= (p + bytes - 1 - in->begin) / 4; ++word)
+      bits[word / 64] |= 1ull << (word % 64);
   }
 }
 

@@ -1,5 +1,6 @@
-// Runs one threadgroup at a time on one thread of the CPU: every thread of the group is a fiber that switches at barriers
-// and simd operations. Finds barriers and simd operations that not all reach; with checks on, every bad access.
+// Runs one threadgroup at a time on one thread of the CPU: every thread of the group is a fiber that switches
+// at barriers and simd operations. Finds barriers and simd operations that not all reach; with checks on,
+// every bad access.
 #pragma once
 
 #include <boost/context/detail/fcontext.hpp>
@@ -32,7 +33,7 @@ struct BoundRange {
 struct Job {
   const argon_exec::Entry* entry;
   const KernelLibrary* library;
-  argon_exec::Call call;                 // arguments and sizes; positions are filled per thread
+  argon_exec::Call call;  // arguments and sizes; positions are filled per thread
   std::vector<BoundRange> ranges;
   std::vector<uint32_t> threadgroup_bytes;
   std::string name;
@@ -46,8 +47,8 @@ class GroupRunner {
   GroupRunner(const GroupRunner&) = delete;
   GroupRunner& operator=(const GroupRunner&) = delete;
 
-  // Runs threadgroup `group` (x fastest). `touched`: one bitmap per watched buffer, a bit per 4 bytes, or empty.
-  // False when the kernel did something wrong: see fault().
+  // Runs threadgroup `group` (x fastest). `touched`: one bitmap per watched buffer, a bit per 4 bytes, or
+  // empty. False when the kernel did something wrong: see fault().
   bool run(const Job& job, uint64_t group, std::vector<std::vector<uint64_t>>* touched);
   const std::string& fault() const { return fault_; }
   Counters& counters() { return counters_; }
@@ -55,7 +56,8 @@ class GroupRunner {
   // The services, called from fibers.
   void threadgroup_barrier(unsigned flags, const char* file, unsigned line);
   void simdgroup_barrier(unsigned flags, const char* file, unsigned line);
-  argon_exec::Exchange exchange(const char* operation, const void* value, unsigned bytes, const char* file, unsigned line);
+  argon_exec::Exchange exchange(const char* operation, const void* value, unsigned bytes, const char* file,
+                                unsigned line);
   void* threadgroup_variable(unsigned id, size_t bytes, size_t align, const char* file, unsigned line);
   void access(const void* address, size_t bytes, unsigned kind, const void* pc);
   void report(unsigned kind, const char* what, const char* file, unsigned line);

@@ -50,9 +50,10 @@ Lexed lex(const std::string& in, const std::string& name) {
     } else if (std::isdigit(static_cast<unsigned char>(c)) ||
                (c == '.' && i + 1 < in.size() && std::isdigit(static_cast<unsigned char>(in[i + 1])))) {
       size_t e = i + 1;
-      while (e < in.size() && (word_char(in[e]) || in[e] == '.' ||
-                               ((in[e] == '+' || in[e] == '-') && std::string("eEpP").find(in[e - 1]) != std::string::npos &&
-                                (in.compare(i, 2, "0x") != 0 || in[e - 1] == 'p' || in[e - 1] == 'P')))) {
+      while (e < in.size() &&
+             (word_char(in[e]) || in[e] == '.' ||
+              ((in[e] == '+' || in[e] == '-') && std::string("eEpP").find(in[e - 1]) != std::string::npos &&
+               (in.compare(i, 2, "0x") != 0 || in[e - 1] == 'p' || in[e - 1] == 'P')))) {
         ++e;
       }
       add(TokenKind::kNumber, i, e);

@@ -1,4 +1,5 @@
-// Tokens of preprocessed kernel text. Line markers (# 12 "file") are consumed and give each token its file and line.
+// Tokens of preprocessed kernel text. Line markers (# 12 "file") are consumed and give each token its file
+// and line.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// metal/kernels/gdn_prompt.metal -> metal_kernels_gdn_prompt, as metal/CMakeLists.txt names the build's libraries.
+// metal/kernels/gdn_prompt.metal -> metal_kernels_gdn_prompt, as metal/CMakeLists.txt names the build's
+// libraries.
 std::string flat_name(const std::string& path) {
   std::string s = path.substr(0, path.rfind('.'));
   std::replace(s.begin(), s.end(), '/', '_');
@@ -27,7 +28,8 @@ std::string flat_name(const std::string& path) {
 
 }  // namespace
 
-Result<std::shared_ptr<KernelLibrary>> KernelLibrary::load(const std::string& root, const std::string& path, bool checked) {
+Result<std::shared_ptr<KernelLibrary>> KernelLibrary::load(const std::string& root, const std::string& path,
+                                                           bool checked) {
   std::shared_ptr<KernelLibrary> lib(new KernelLibrary);
   lib->path_ = path;
   std::error_code ec;
@@ -37,7 +39,8 @@ Result<std::shared_ptr<KernelLibrary>> KernelLibrary::load(const std::string& ro
     lib->file_ = built;
   } else {
     std::string dir = fs::temp_directory_path(ec).string() + "/argon-metal-XXXXXX";
-    if (mkdtemp(dir.data()) == nullptr) return resource_error("cannot make a directory in '" + dir + "' to compile kernels in");
+    if (mkdtemp(dir.data()) == nullptr)
+      return resource_error("cannot make a directory in '" + dir + "' to compile kernels in");
     lib->temporary_ = true;
     lib->file_ = dir + "/" + flat_name(path) + ".so";
     CompileOptions o;
@@ -48,13 +51,15 @@ Result<std::shared_ptr<KernelLibrary>> KernelLibrary::load(const std::string& ro
   }
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) {
-    return unsupported("Metal kernels on the CPU need AVX2, FMA and F16C, which this processor lacks; use --backend cpu");
+    return unsupported(
+        "Metal kernels on the CPU need AVX2, FMA and F16C, which this processor lacks; use --backend cpu");
   }
 #endif
   lib->handle_ = dlopen(lib->file_.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (lib->handle_ == nullptr) return internal_error(std::string("cannot load compiled kernels: ") + dlerror());
-  const auto bind =
-      reinterpret_cast<argon_exec::Library* (*)(const argon_exec::Hooks*)>(dlsym(lib->handle_, "argon_exec_bind"));
+  if (lib->handle_ == nullptr)
+    return internal_error(std::string("cannot load compiled kernels: ") + dlerror());
+  const auto bind = reinterpret_cast<argon_exec::Library* (*)(const argon_exec::Hooks*)>(
+      dlsym(lib->handle_, "argon_exec_bind"));
   if (bind == nullptr) return internal_error("'" + lib->file_ + "' is no kernel library");
   lib->table_ = bind(&executor_hooks());
   if (lib->table_->abi != argon_exec::kAbi || lib->table_->checked != checked) {
@@ -82,7 +87,8 @@ void KernelLibrary::find_image() {
         if (info->dlpi_addr != s->base) return 0;
         for (int i = 0; i < info->dlpi_phnum; ++i) {
           if (info->dlpi_phdr[i].p_type == PT_LOAD) {
-            s->end = std::max<uintptr_t>(s->end, s->base + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
+            s->end = std::max<uintptr_t>(s->end,
+                                         s->base + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz);
           }
         }
         return 1;
@@ -108,7 +114,8 @@ std::string KernelLibrary::entry_names() const {
 }
 
 std::string KernelLibrary::source_line(const void* pc) const {
-  const auto offset = static_cast<unsigned long>(reinterpret_cast<uintptr_t>(pc) - reinterpret_cast<uintptr_t>(image_begin_) - 1);
+  const auto offset = static_cast<unsigned long>(reinterpret_cast<uintptr_t>(pc) -
+                                                 reinterpret_cast<uintptr_t>(image_begin_) - 1);
   char command[4096];
   std::snprintf(command, sizeof command, "addr2line -e '%s' 0x%lx 2>/dev/null", file_.c_str(), offset);
   std::string line;

@@ -11,9 +11,10 @@ namespace argon::metal {
 
 class KernelLibrary {
  public:
-  // Takes the build's own library when `path` is one of the product's kernels under the tree this was built from,
-  // else compiles into a temporary directory.
-  static Result<std::shared_ptr<KernelLibrary>> load(const std::string& root, const std::string& path, bool checked);
+  // Takes the build's own library when `path` is one of the product's kernels under the tree this was built
+  // from, else compiles into a temporary directory.
+  static Result<std::shared_ptr<KernelLibrary>> load(const std::string& root, const std::string& path,
+                                                     bool checked);
   ~KernelLibrary();
   KernelLibrary(const KernelLibrary&) = delete;
   KernelLibrary& operator=(const KernelLibrary&) = delete;
@@ -24,7 +25,8 @@ class KernelLibrary {
   std::string entry_names() const;
   // Whether the address lies in this library's own constants and variables.
   bool owns(const void* address) const { return address >= image_begin_ && address < image_end_; }
-  // "file:line" of the code before the return address `pc`, by the line table. Runs addr2line: for error messages only.
+  // "file:line" of the code before the return address `pc`, by the line table. Runs addr2line: for error
+  // messages only.
   std::string source_line(const void* pc) const;
 
  private:

@@ -10,11 +10,16 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     const bool more = i + 1 < argc;
-    if (a == "--checked") o.checked = true;
-    else if (a == "--root" && more) o.root = argv[++i];
-    else if (a == "--out" && more) o.out = argv[++i];
-    else if (a == "--depfile" && more) o.depfile = argv[++i];
-    else path = a;
+    if (a == "--checked")
+      o.checked = true;
+    else if (a == "--root" && more)
+      o.root = argv[++i];
+    else if (a == "--out" && more)
+      o.out = argv[++i];
+    else if (a == "--depfile" && more)
+      o.depfile = argv[++i];
+    else
+      path = a;
   }
   if (path.empty() || o.root.empty() || o.out.empty()) {
     std::fprintf(stderr, "usage: metalc [--checked] [--depfile F] --root DIR --out LIB FILE\n");

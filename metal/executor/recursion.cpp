@@ -14,7 +14,9 @@ std::string symbol(const std::string& line, size_t at) {
   size_t i = at + 1;
   if (i < line.size() && line[i] == '"') return line.substr(i + 1, line.find('"', i + 1) - i - 1);
   const size_t begin = i;
-  while (i < line.size() && (std::isalnum(static_cast<unsigned char>(line[i])) || line[i] == '_' || line[i] == '.' || line[i] == '$')) ++i;
+  while (i < line.size() && (std::isalnum(static_cast<unsigned char>(line[i])) || line[i] == '_' ||
+                             line[i] == '.' || line[i] == '$'))
+    ++i;
   return line.substr(begin, i - begin);
 }
 
@@ -69,8 +71,8 @@ Status check_recursion(const std::string& ir) {
     std::set<std::string> seen;
     if (!g.reaches(function, function, seen)) continue;
     const std::string& d = g.metadata[g.debug[function]];
-    return bad_input(field(g.metadata[field(d, "file")], "filename") + ":" + field(d, "line") + ": error: function '" +
-                     field(d, "name") + "' can call itself; Metal has no recursion");
+    return bad_input(field(g.metadata[field(d, "file")], "filename") + ":" + field(d, "line") +
+                     ": error: function '" + field(d, "name") + "' can call itself; Metal has no recursion");
   }
   return {};
 }

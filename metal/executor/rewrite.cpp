@@ -47,13 +47,15 @@ const std::map<std::string, const char*, std::less<>> kBuiltins = {
 };
 
 bool address_space(const Token& t) {
-  return t.word() && (t.text == "device" || t.text == "constant" || t.text == "threadgroup" || t.text == "thread");
+  return t.word() &&
+         (t.text == "device" || t.text == "constant" || t.text == "threadgroup" || t.text == "thread");
 }
 
 bool vector_type(const Token& t) {
   static const Set types = [] {
     Set s;
-    for (const char* base : {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float"}) {
+    for (const char* base :
+         {"char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float"}) {
       for (const char* n : {"2", "3", "4"}) s.insert(std::string(base) + n);
     }
     return s;
@@ -87,7 +89,8 @@ struct Instance {
 
 class Rewriter {
  public:
-  Rewriter(const std::string& in, const std::string& name) : in_(in), name_(name), lexed_(lex(in, name)), t_(lexed_.tokens) {}
+  Rewriter(const std::string& in, const std::string& name)
+      : in_(in), name_(name), lexed_(lex(in, name)), t_(lexed_.tokens) {}
 
   Result<Rewritten> run() {
     for (i_ = 0; t_[i_].kind != TokenKind::kEnd;) {
@@ -109,8 +112,12 @@ class Rewriter {
     std::string text;
   };
 
-  std::string where(const Token& t) const { return lexed_.files[t.file] + ":" + std::to_string(t.line) + ": "; }
-  Status error(const Token& t, const std::string& message) const { return bad_input(where(t) + "error: " + message); }
+  std::string where(const Token& t) const {
+    return lexed_.files[t.file] + ":" + std::to_string(t.line) + ": ";
+  }
+  Status error(const Token& t, const std::string& message) const {
+    return bad_input(where(t) + "error: " + message);
+  }
   Scope scope() const { return scopes_.empty() ? Scope::kNamespace : scopes_.back(); }
   bool double_bracket(size_t i) const {
     return t_[i].is("[") && t_[i + 1].is("[") && t_[i + 1].begin == t_[i].begin + 1;
@@ -128,7 +135,8 @@ class Rewriter {
   // The index of the `>` that closes the `<` at i, or i when it is a comparison.
   size_t matching_angle(size_t i) const {
     int depth = 0;
-    for (size_t k = i; t_[k].kind != TokenKind::kEnd && !t_[k].is(";") && !t_[k].is("{") && !t_[k].is(")"); ++k) {
+    for (size_t k = i; t_[k].kind != TokenKind::kEnd && !t_[k].is(";") && !t_[k].is("{") && !t_[k].is(")");
+         ++k) {
       if (t_[k].is("(") || t_[k].is("[")) k = matching(k);
       if (t_[k].is("<")) ++depth;
       if (t_[k].is(">") && --depth == 0) return k;
@@ -230,9 +238,11 @@ class Rewriter {
         if (t.is("template")) return template_head();
         if (t.is("kernel")) return kernel();
         if (t.is("constant") && function_constant()) return {};
-        if (t.is("threadgroup") && threadgroup_variable_here()) return error(t, "a threadgroup variable outside a kernel function");
+        if (t.is("threadgroup") && threadgroup_variable_here())
+          return error(t, "a threadgroup variable outside a kernel function");
       }
-      if (t.is("threadgroup") && scope() == Scope::kFunction && threadgroup_variable_here()) return threadgroup_variable();
+      if (t.is("threadgroup") && scope() == Scope::kFunction && threadgroup_variable_here())
+        return threadgroup_variable();
       if (address_space(t)) {
         edit(exec_, t.begin, t.begin + t.text.size(), t.is("constant") ? "const" : "");
         ++i_;
@@ -252,7 +262,8 @@ class Rewriter {
     return {};
   }
 
-  // Whether `[` at i subscripts or bounds something: after a name, a closing bracket or a reference declarator.
+  // Whether `[` at i subscripts or bounds something: after a name, a closing bracket or a reference
+  // declarator.
   bool operand_before(size_t i) const {
     const Token& p = t_[i - 1];
     return (p.word() && !p.is("return")) || p.is(")") || p.is("]") || p.is(">") || p.kind == TokenKind::kText;
@@ -281,7 +292,8 @@ class Rewriter {
 
   // Pointers and references must name their address space (Metal insists; both passes would take a default).
   Status declaration() {
-    static const Set skip = {"return", "else", "case", "using", "typedef", "goto", "do", "template", "default"};
+    static const Set skip = {"return", "else", "case",     "using",  "typedef",
+                             "goto",   "do",   "template", "default"};
     if (skip.count(t_[i_].text) != 0 || scope() == Scope::kNamespace) return {};
     for (size_t k = i_; t_[k].kind != TokenKind::kEnd; ++k) {
       if (address_space(t_[k])) return {};
@@ -292,8 +304,11 @@ class Rewriter {
         continue;
       }
       if (t_[k].word() || t_[k].is("::")) continue;
-      if (k > i_ && (t_[k].is("*") || t_[k].is("&")) && t_[k + 1].word() && (t_[k + 2].is("=") || t_[k + 2].is(";"))) {
-        return error(t_[k], "a pointer or reference without an address space (device, constant, threadgroup or thread)");
+      if (k > i_ && (t_[k].is("*") || t_[k].is("&")) && t_[k + 1].word() &&
+          (t_[k + 2].is("=") || t_[k + 2].is(";"))) {
+        return error(
+            t_[k],
+            "a pointer or reference without an address space (device, constant, threadgroup or thread)");
       }
       return {};
     }
@@ -311,7 +326,8 @@ class Rewriter {
         for (size_t m = i_ + 2; m < k; ++m) {
           if (t_[m].is("=")) name = m - 1;
         }
-        pending_.template_args += std::string(pending_.template_args.size() > 1 ? ", " : "") + std::string(t_[name].text);
+        pending_.template_args +=
+            std::string(pending_.template_args.size() > 1 ? ", " : "") + std::string(t_[name].text);
       }
     }
     pending_.template_args += ">";
@@ -326,13 +342,15 @@ class Rewriter {
     bool is_kernel = false;
     while (double_bracket(i_)) {
       for (const Attribute& a : attributes(i_)) {
-        if (a.name == "host_name") instance.entry = a.argument.size() > 2 ? a.argument.substr(1, a.argument.size() - 2) : "";
+        if (a.name == "host_name")
+          instance.entry = a.argument.size() > 2 ? a.argument.substr(1, a.argument.size() - 2) : "";
         if (a.name == "kernel") is_kernel = true;
       }
     }
     if (!is_kernel || instance.entry.empty() || !t_[i_].is("decltype")) {
       return error(t_[first],
-                   "an explicit instantiation must read: template [[host_name(\"entry\")]] [[kernel]] decltype(f<...>) f<...>;");
+                   "an explicit instantiation must read: template [[host_name(\"entry\")]] [[kernel]] "
+                   "decltype(f<...>) f<...>;");
     }
     const size_t of = i_;
     i_ = matching(i_ + 1) + 1;
@@ -388,13 +406,15 @@ class Rewriter {
           edit_both(begin, m, "", "");
         }
         for (size_t m = from; m < end; ++m) {
-          if (address_space(t_[m])) edit(exec_, t_[m].begin, t_[m].begin + t_[m].text.size(), t_[m].is("constant") ? "const" : "");
+          if (address_space(t_[m]))
+            edit(exec_, t_[m].begin, t_[m].begin + t_[m].text.size(), t_[m].is("constant") ? "const" : "");
         }
         ARGON_RETURN_IF_ERROR(needs_address_space(from, end));
         a.name = t_[end - 1].text;
         a.type = text_of(from, end - 1);
         if (a.attributes.empty()) {
-          return error(t_[from], "argument '" + a.name + "' of kernel '" + k.name + "' needs an attribute such as [[buffer(0)]]");
+          return error(t_[from], "argument '" + a.name + "' of kernel '" + k.name +
+                                     "' needs an attribute such as [[buffer(0)]]");
         }
         k.arguments.push_back(std::move(a));
       }
@@ -418,15 +438,17 @@ class Rewriter {
 
   bool function_constant() {
     size_t k = i_;
-    while (!t_[k].is(";") && !t_[k].is("{") && !t_[k].is("=") && t_[k].kind != TokenKind::kEnd && !double_bracket(k)) ++k;
+    while (!t_[k].is(";") && !t_[k].is("{") && !t_[k].is("=") && t_[k].kind != TokenKind::kEnd &&
+           !double_bracket(k))
+      ++k;
     if (!double_bracket(k)) return false;
     size_t after = k;
     const std::vector<Attribute> list = attributes(after);
     if (list.size() != 1 || list[0].name != "function_constant" || !t_[after].is(";")) return false;
     const std::string name(t_[k - 1].text), type = text_of(i_ + 1, k - 1);
     edit_both(i_, after,
-              "static " + type + " " + name + "; static argon_constant argon_constant_" + name + "(\"" + name + "\", " +
-                  list[0].argument + ", &" + name + ");",
+              "static " + type + " " + name + "; static argon_constant argon_constant_" + name + "(\"" +
+                  name + "\", " + list[0].argument + ", &" + name + ");",
               "__constant " + type + " " + name + " = (" + type + ")1;");
     i_ = after + 1;
     return true;
@@ -444,7 +466,9 @@ class Rewriter {
   }
   Status threadgroup_variable() {
     const Token& t = t_[i_];
-    if (!in_kernel_) return error(t, "a threadgroup variable must be declared in a kernel function, not in a function it calls");
+    if (!in_kernel_)
+      return error(
+          t, "a threadgroup variable must be declared in a kernel function, not in a function it calls");
     size_t name = i_ + 1;
     while (!t_[name + 1].is("[") && !t_[name + 1].is(";") && t_[name + 1].kind != TokenKind::kEnd) {
       if (t_[name + 1].is(",")) return error(t, "one threadgroup variable per declaration, please");
@@ -455,9 +479,12 @@ class Rewriter {
       if (t_[end].is(",")) return error(t, "one threadgroup variable per declaration, please");
       end = t_[end].is("[") ? matching(end) + 1 : end + 1;
     }
-    const std::string type = text_of(i_ + 1, name) + text_of(name + 1, end), id = std::to_string(variables_++);
-    const std::string head = "argon_type<" + type + ">& " + std::string(t_[name].text) + " = argon_threadgroup_variable<" + type + ">(";
-    edit_both(i_, end, head + id + ", \"" + lexed_.files[t.file] + "\", " + std::to_string(t.line) + ");", "__local " + head + ");");
+    const std::string type = text_of(i_ + 1, name) + text_of(name + 1, end),
+                      id = std::to_string(variables_++);
+    const std::string head = "argon_type<" + type + ">& " + std::string(t_[name].text) +
+                             " = argon_threadgroup_variable<" + type + ">(";
+    edit_both(i_, end, head + id + ", \"" + lexed_.files[t.file] + "\", " + std::to_string(t.line) + ");",
+              "__local " + head + ");");
     i_ = end + 1;
     return {};
   }
@@ -466,15 +493,19 @@ class Rewriter {
     const Token& t = t_[i_];
     if (i_ > 0 && t_[i_ - 1].is("(") && t_[i_ + 1].is(")") && i_ > 1 && !t_[i_ - 2].word() &&
         (t_[i_ + 2].word() || t_[i_ + 2].is("(") || t_[i_ + 2].kind == TokenKind::kNumber)) {
-      return error(t, "a C cast to a vector type: write " + std::string(t.text) + "(x), or as_type for the bits");
+      return error(
+          t, "a C cast to a vector type: write " + std::string(t.text) + "(x), or as_type for the bits");
     }
     if (i_ > 1 && t_[i_ - 1].is("<") && t_[i_ - 2].is("static_cast")) {
       return error(t, "static_cast to a vector type: write " + std::string(t.text) + "(x)");
     }
     if (t_[i_ + 1].is("(")) {
       const size_t close = matching(i_ + 1);
-      const bool declarator = (t_[i_ + 2].is("&") || t_[i_ + 2].is("*")) && (t_[close + 1].is("[") || t_[close + 1].is("("));
-      if (!declarator) edit_both(i_, i_, "argon_make<" + std::string(t.text) + ">", "argon_make<" + std::string(t.text) + ">");
+      const bool declarator =
+          (t_[i_ + 2].is("&") || t_[i_ + 2].is("*")) && (t_[close + 1].is("[") || t_[close + 1].is("("));
+      if (!declarator)
+        edit_both(i_, i_, "argon_make<" + std::string(t.text) + ">",
+                  "argon_make<" + std::string(t.text) + ">");
     }
     ++i_;
     return {};
@@ -488,15 +519,16 @@ class Rewriter {
       pointer = pointer || t_[k].is("*") || t_[k].is("&");
     }
     if (!pointer) return {};
-    return error(t_[first], "a pointer or reference without an address space (device, constant, threadgroup or thread)");
+    return error(t_[first],
+                 "a pointer or reference without an address space (device, constant, threadgroup or thread)");
   }
 
   // At an opening parenthesis outside functions: a function's parameters.
   Status parenthesis() {
     const size_t close = matching(i_);
     const Token& before = t_[i_ - 1];
-    if (scope() != Scope::kFunction && before.word() && !before.is("decltype") && !before.is("static_assert") &&
-        !before.is("alignas") && !before.is("sizeof")) {
+    if (scope() != Scope::kFunction && before.word() && !before.is("decltype") &&
+        !before.is("static_assert") && !before.is("alignas") && !before.is("sizeof")) {
       size_t from = i_ + 1;
       for (size_t e = from; e <= close; ++e) {
         if (t_[e].is("(") || t_[e].is("[")) e = matching(e);
@@ -535,29 +567,32 @@ class Rewriter {
           } else if (auto b = kBuiltins.find(x.name); b != kBuiltins.end()) {
             value = "argon_builtin<" + a.type + ">::of(c." + b->second + ")";
           } else {
-            return bad_input(k.file + ":" + std::to_string(a.line) + ": error: attribute [[" + x.name + "]] of argument '" +
-                             a.name + "' is not known to the executor");
+            return bad_input(k.file + ":" + std::to_string(a.line) + ": error: attribute [[" + x.name +
+                             "]] of argument '" + a.name + "' is not known to the executor");
           }
         }
         if (value.empty()) return bad_input(at + "argument '" + a.name + "' is bound to nothing");
         call += (call.empty() ? "" : ", ") + value;
         if (kind.empty()) continue;
         const std::string pointee = "argon_pointee<" + a.type + ">";
-        params += "{\"" + a.name + "\", argon_exec::" + kind + ", " + index + ", argon_size<typename " + pointee +
-                  "::type>::bytes, argon_size<typename " + pointee + "::type>::align, " + pointee + "::writable != 0, " +
-                  condition + "}, ";
+        params += "{\"" + a.name + "\", argon_exec::" + kind + ", " + index + ", argon_size<typename " +
+                  pointee + "::type>::bytes, argon_size<typename " + pointee + "::type>::align, " + pointee +
+                  "::writable != 0, " + condition + "}, ";
         ++count;
       }
       if (count == 0) params = "{}";
       const std::string thunk = "argon_thunk_" + k.name;
       out += k.template_head + " struct " + thunk + " {\n" +
-             "__attribute__((disable_sanitizer_instrumentation, no_sanitize(\"undefined\"))) static void call(const argon_exec::Call& c) { (void)c; " +
+             "__attribute__((disable_sanitizer_instrumentation, no_sanitize(\"undefined\"))) static void "
+             "call(const argon_exec::Call& c) { (void)c; " +
              k.name + k.template_args + "(" + call + "); }\n" +
-             "static const argon_exec::Param* params() { static const argon_exec::Param p[] = {" + params + "}; return p; }\n};\n";
+             "static const argon_exec::Param* params() { static const argon_exec::Param p[] = {" + params +
+             "}; return p; }\n};\n";
       auto add = [&](const std::string& entry, const std::string& args, const std::string& file, int line) {
         const std::string type = thunk + args;
-        out += "static argon_entry argon_entry_" + entry + "(\"" + entry + "\", \"" + file + "\", " + std::to_string(line) + ", " +
-               k.max_threads + ", " + type + "::params(), " + std::to_string(count) + ", &" + type + "::call);\n";
+        out += "static argon_entry argon_entry_" + entry + "(\"" + entry + "\", \"" + file + "\", " +
+               std::to_string(line) + ", " + k.max_threads + ", " + type + "::params(), " +
+               std::to_string(count) + ", &" + type + "::call);\n";
       };
       if (k.template_head.empty()) add(k.name, "", k.file, k.line);
       for (const Instance& n : instances_) {

@@ -2,7 +2,8 @@
 
 namespace argon::metal {
 
-ShadowFault Shadow::access(size_t offset, size_t n, bool write, bool atomic, uint32_t thread, uint32_t simdgroup) {
+ShadowFault Shadow::access(size_t offset, size_t n, bool write, bool atomic, uint32_t thread,
+                           uint32_t simdgroup) {
   using Kind = ShadowFault::Kind;
   for (size_t i = offset; i < offset + n; ++i) {
     Cell& c = cells_[i];

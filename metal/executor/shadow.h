@@ -1,7 +1,8 @@
 // What the executor remembers of each byte of threadgroup memory, to find reads before writes and races.
 //
-// Two accesses of one byte by different threads, one of them a write, need a barrier in between: a threadgroup barrier,
-// or a simdgroup barrier if both threads are of one simdgroup. Barriers count only if they order threadgroup memory.
+// Two accesses of one byte by different threads, one of them a write, need a barrier in between: a
+// threadgroup barrier, or a simdgroup barrier if both threads are of one simdgroup. Barriers count only if
+// they order threadgroup memory.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@ namespace argon::metal {
 
 struct ShadowFault {
   enum class Kind { kNone, kUnwritten, kReadRace, kWriteRace } kind = Kind::kNone;
-  uint32_t other = 0;    // index of the other thread, or kMany
+  uint32_t other = 0;  // index of the other thread, or kMany
   bool other_wrote = false;
 };
 

@@ -1,4 +1,5 @@
-// Sizes of a GDN layer's pass, as the host hands them to metal/kernels/gdn_prompt.metal. Letters as in ops/gdn/gdn.h; D is 128.
+// Sizes of a GDN layer's pass, as the host hands them to metal/kernels/gdn_prompt.metal. Letters as in
+// ops/gdn/gdn.h; D is 128.
 #pragma once
 
 #if !defined(__METAL_VERSION__)

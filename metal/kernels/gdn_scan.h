@@ -7,19 +7,21 @@
 #include "base/exact_math.h"
 #include "metal/kernels/gdn_args.h"
 
-constant constexpr uint kGdnD = 128;             // head size, keys and values
-constant constexpr uint kGdnColumns = 32;        // value columns per threadgroup: one per lane
+constant constexpr uint kGdnD = 128;       // head size, keys and values
+constant constexpr uint kGdnColumns = 32;  // value columns per threadgroup: one per lane
 constant constexpr uint kGdnTiles = kGdnD / kGdnColumns;
 
-// Which value head a threadgroup works on. Plain: in order, so the hv/hk heads that read one key head's rows run hk heads
-// apart. Grouped: those heads follow each other, so threadgroups that run at one time read fewer distinct rows.
+// Which value head a threadgroup works on. Plain: in order, so the hv/hk heads that read one key head's rows
+// run hk heads apart. Grouped: those heads follow each other, so threadgroups that run at one time read fewer
+// distinct rows.
 inline uint gdn_head(uint g, uint hk, uint hv, bool in_groups) {
   const uint per_key = hv / hk;
   return in_groups ? g / per_key + (g % per_key) * hk : g;
 }
 
-// NSG simdgroups share the key dimension; each holds 8/NSG of the contract's eight parts. S: this lane's column of the
-// simdgroup's rows. Returns (k.S, q.S) over these rows: the parts added pairwise, as the contract's tree does.
+// NSG simdgroups share the key dimension; each holds 8/NSG of the contract's eight parts. S: this lane's
+// column of the simdgroup's rows. Returns (k.S, q.S) over these rows: the parts added pairwise, as the
+// contract's tree does.
 template <uint NSG>
 inline float2 gdn_partial(thread const float* S, device const float4* k, device const float4* q) {
   static_assert(NSG == 4, "two parts per simdgroup; another split adds its parts in another shape");

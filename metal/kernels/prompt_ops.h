@@ -1,5 +1,6 @@
-// The pieces of prompt.metal, shared with the lab's baselines: the MoE combine of one value, the sources of a block's
-// output b, and the gated residual's apply and norm. Contracts: ops/moe_combine/moe_combine.h, ops/gated_residual/.
+// The pieces of prompt.metal, shared with the lab's baselines: the MoE combine of one value, the sources of a
+// block's output b, and the gated residual's apply and norm. Contracts: ops/moe_combine/moe_combine.h,
+// ops/gated_residual/.
 #pragma once
 
 #include <metal_stdlib>
@@ -21,10 +22,10 @@ struct PromptThread {
   uint t, tid, sg, lane;
 };
 
-// Simdgroup 0 compacts the slots that hold a row, in rank order: roff[i] = row * n, wk[i] = its weight, the count in
-// roff[16]; with more than 16 slots kTooManySlots instead. A threadgroup barrier must follow.
-inline void moe_comb_slots(device const int* slot, device const float* w, threadgroup uint* roff, threadgroup float* wk,
-                           uint topk, uint n, uint sg, uint lane) {
+// Simdgroup 0 compacts the slots that hold a row, in rank order: roff[i] = row * n, wk[i] = its weight, the
+// count in roff[16]; with more than 16 slots kTooManySlots instead. A threadgroup barrier must follow.
+inline void moe_comb_slots(device const int* slot, device const float* w, threadgroup uint* roff,
+                           threadgroup float* wk, uint topk, uint n, uint sg, uint lane) {
   if (sg != 0) return;
   if (topk > kMaxSlots) {
     if (lane == 0) roff[kMaxSlots] = kTooManySlots;
@@ -80,7 +81,9 @@ struct MoeBlock {
 // The factor of apply: x_c = fma(gate, b, x_c). inj has been multiplied by 1/C.
 inline float apply_gate(float inj) { return 2.0f / (1.0f + argon::exp32(-inj)); }
 
-inline float norm_factor(float ss, uint n, float eps) { return 1.0f / metal::precise::sqrt(ss / float(n) + eps); }
+inline float norm_factor(float ss, uint n, float eps) {
+  return 1.0f / metal::precise::sqrt(ss / float(n) + eps);
+}
 
 // Where the norm's outputs go; the switches are function constants of the kernels.
 struct NormOut {
@@ -96,10 +99,11 @@ struct NormOut {
   }
 };
 
-// n == 2560, C == 4, apply: the outer loop over b stays rolled (ten sums at once would live across the reads of the
-// experts' rows); x goes to memory and comes back from the cache.
+// n == 2560, C == 4, apply: the outer loop over b stays rolled (ten sums at once would live across the reads
+// of the experts' rows); x goes to memory and comes back from the cache.
 template <bool Rolled, class Block>
-inline void gr_apply_fast(device float* x, device const float* inj, thread const Block& block, thread float* ss, thread const PromptThread& at) {
+inline void gr_apply_fast(device float* x, device const float* inj, thread const Block& block,
+                          thread float* ss, thread const PromptThread& at) {
   float gate[kFastC];
 #pragma clang loop unroll(full)
   for (uint c = 0; c < kFastC; ++c) gate[c] = apply_gate(inj[at.t * kFastC + c]);
@@ -143,8 +147,9 @@ inline void fast_sums(thread float* ss, threadgroup float* part, thread const Pr
 }
 
 // n == 2560, C == 4, after an apply: norm of x as it now stands in memory.
-inline void gr_norm_fast_after(device const float* x, device const float* w, thread float* ss, threadgroup float* part,
-                               thread const NormOut& out, float eps, thread const PromptThread& at) {
+inline void gr_norm_fast_after(device const float* x, device const float* w, thread float* ss,
+                               threadgroup float* part, thread const NormOut& out, float eps,
+                               thread const PromptThread& at) {
   fast_sums(ss, part, at);
   const uint base = at.t * kFastC * kFastN + at.tid;
 #pragma clang loop unroll(full)
@@ -163,8 +168,9 @@ inline void gr_norm_fast_after(device const float* x, device const float* w, thr
 
 // n == 2560, C == 4, norm with everything in registers: ten values of each stream per thread, read once.
 template <bool Apply>
-inline void gr_norm_fast(device float* x, device const float* w, device const float* inj, device const float* b,
-                         threadgroup float* part, thread const NormOut& out, float eps, thread const PromptThread& at) {
+inline void gr_norm_fast(device float* x, device const float* w, device const float* inj,
+                         device const float* b, threadgroup float* part, thread const NormOut& out, float eps,
+                         thread const PromptThread& at) {
   float v[kFastC][kFastValues];
   float bv[kFastValues];
   float ss[kFastC];
@@ -201,11 +207,12 @@ inline void gr_norm_fast(device float* x, device const float* w, device const fl
   }
 }
 
-// Any n and C. From 512 values on the threadgroup takes four streams at a time (so b is made once for C <= 4); below, a
-// simdgroup takes a stream, as the contract's sum32 wants, and no barrier is needed.
+// Any n and C. From 512 values on the threadgroup takes four streams at a time (so b is made once for C <=
+// 4); below, a simdgroup takes a stream, as the contract's sum32 wants, and no barrier is needed.
 template <bool Apply, bool Norm, class Block>
-inline void gr_general(device float* x, device const float* w, device const float* inj, thread const Block& block,
-                       threadgroup float* part, thread const NormOut& out, constant PromptMetalArgs& s, thread const PromptThread& at) {
+inline void gr_general(device float* x, device const float* w, device const float* inj,
+                       thread const Block& block, threadgroup float* part, thread const NormOut& out,
+                       constant PromptMetalArgs& s, thread const PromptThread& at) {
   const uint n = s.n, C = s.C;
   if (n < 512) {
     for (uint c = at.sg; c < C; c += kPromptThreads / 32) {

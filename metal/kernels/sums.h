@@ -4,7 +4,8 @@
 #include <metal_stdlib>
 #pragma METAL fp contract(off)
 
-// Every lane gets what lane 0 of the contract's fold gets: the butterfly adds the same pairs, and a + b = b + a.
+// Every lane gets what lane 0 of the contract's fold gets: the butterfly adds the same pairs, and a + b = b +
+// a.
 inline float fold32(float v) {
   v = v + metal::simd_shuffle_xor(v, 16);
   v = v + metal::simd_shuffle_xor(v, 8);

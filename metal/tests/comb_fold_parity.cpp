@@ -1,6 +1,6 @@
-// comb_fold_parity [T] [grvec]: the folded kernels of prompt.metal against combine, apply and norm done apart by the scalar
-// references, word by word; grvec sets the product's kernels against the lab's baselines, in time (GPU) or counted work
-// (executor). Without arguments: every size that takes under a minute.
+// comb_fold_parity [T] [grvec]: the folded kernels of prompt.metal against combine, apply and norm done apart
+// by the scalar references, word by word; grvec sets the product's kernels against the lab's baselines, in
+// time (GPU) or counted work (executor). Without arguments: every size that takes under a minute.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -22,7 +22,8 @@ struct Options {
 
 class Program {
  public:
-  Program(Device& device, Report& report) : device_(device), report_(report), pool_(ThreadPool::available_processors()) {}
+  Program(Device& device, Report& report)
+      : device_(device), report_(report), pool_(ThreadPool::available_processors()) {}
 
   void check(const CombSize& s, Absent absent);
   Status compare_in_pairs(const std::vector<uint32_t>& T);
@@ -78,43 +79,57 @@ void Program::check(const CombSize& s, Absent absent) {
     };
   };
   const bool lab = s.n == 2560 && s.C == 4;
-  std::vector<std::string> combs = {"moe_comb"}, norms = {"gr_norm_h4"}, moecs = {"gr_norm_h_moec"}, applies = {"gr_apply_moec"};
+  std::vector<std::string> combs = {"moe_comb"}, norms = {"gr_norm_h4"}, moecs = {"gr_norm_h_moec"},
+                           applies = {"gr_apply_moec"};
   if (lab) {
-    combs.push_back("moe_comb_base"), norms.push_back("gr_norm_h4_base"), applies.push_back("gr_apply_moec_base");
+    combs.push_back("moe_comb_base"), norms.push_back("gr_norm_h4_base"),
+        applies.push_back("gr_apply_moec_base");
     moecs.push_back("gr_norm_h_moec_base"), moecs.push_back("gr_norm_h_moec_unrolled");
     if (s.topk <= 16) moecs.push_back("gr_norm_h_moec_swapped");
   }
   for (const std::string& e : combs) {
-    step(e, {}, [&](const Pipeline& p) { return pass.moe_comb(p); }, [&](const char* name) { v.equal(name, pass.combined, want.combined); });
+    step(
+        e, {}, [&](const Pipeline& p) { return pass.moe_comb(p); },
+        [&](const char* name) { v.equal(name, pass.combined, want.combined); });
   }
   for (const std::string& e : applies) {
-    step(e, {}, [&](const Pipeline& p) { return pass.apply_moec(p); }, [&](const char* name) { v.equal(name, pass.x, want.x_moe); });
+    step(
+        e, {}, [&](const Pipeline& p) { return pass.apply_moec(p); },
+        [&](const char* name) { v.equal(name, pass.x, want.x_moe); });
   }
   for (const bool half : {true, false}) {
     const Form apply{true, half}, only{false, half};
     for (const std::string& e : norms) {
-      step(e, apply, [&](const Pipeline& p) { return pass.norm(p, apply); }, compare_norm(apply, want.x_b, want.n_b));
-      step(e, only, [&](const Pipeline& p) { return pass.norm(p, only); }, compare_norm(only, in.x, want.n_only));
+      step(
+          e, apply, [&](const Pipeline& p) { return pass.norm(p, apply); },
+          compare_norm(apply, want.x_b, want.n_b));
+      step(
+          e, only, [&](const Pipeline& p) { return pass.norm(p, only); },
+          compare_norm(only, in.x, want.n_only));
     }
     for (const std::string& e : moecs) {
-      step(e, apply, [&](const Pipeline& p) { return pass.norm_moec(p, apply); }, compare_norm(apply, want.x_moe, want.n_moe));
+      step(
+          e, apply, [&](const Pipeline& p) { return pass.norm_moec(p, apply); },
+          compare_norm(apply, want.x_moe, want.n_moe));
     }
     for (const Form& f : {apply, only}) {
       const uint32_t which = (s.T + s.topk) % s.C;
       const std::vector<float>& x = f.apply ? want.x_b : in.x;
-      step("gr_norm_h_stream_out", f, [&](const Pipeline& p) { return pass.norm_stream_out(p, f, which); }, [&](const char* name) {
-        compare_norm(f, x, f.apply ? want.n_b : want.n_only)(name);
-        std::vector<float> rows;
-        for (size_t t = 0; t < s.T; ++t) {
-          const auto from = x.begin() + static_cast<std::ptrdiff_t>((t * s.C + which) * s.n);
-          rows.insert(rows.end(), from, from + s.n);
-        }
-        v.equal((std::string(name) + ": the stream").c_str(), pass.stream, rows);
-      });
+      step(
+          "gr_norm_h_stream_out", f, [&](const Pipeline& p) { return pass.norm_stream_out(p, f, which); },
+          [&](const char* name) {
+            compare_norm(f, x, f.apply ? want.n_b : want.n_only)(name);
+            std::vector<float> rows;
+            for (size_t t = 0; t < s.T; ++t) {
+              const auto from = x.begin() + static_cast<std::ptrdiff_t>((t * s.C + which) * s.n);
+              rows.insert(rows.end(), from, from + s.n);
+            }
+            v.equal((std::string(name) + ": the stream").c_str(), pass.stream, rows);
+          });
     }
   }
-  report_.line("n=" + std::to_string(s.n) + " C=" + std::to_string(s.C) + " T=" + std::to_string(s.T) + " topk=" + std::to_string(s.topk) +
-                   ", " + name_of(absent),
+  report_.line("n=" + std::to_string(s.n) + " C=" + std::to_string(s.C) + " T=" + std::to_string(s.T) +
+                   " topk=" + std::to_string(s.topk) + ", " + name_of(absent),
                v);
 }
 
@@ -130,17 +145,25 @@ const std::vector<Contest>& contests() {
   static const auto norm = [](CombPass& c, const Pipeline& p, const Form& f) { return c.norm(p, f); };
   static const std::vector<Contest> list = {
       {"gr_norm_h_moec (apply 1)", "gr_norm_h_moec", "gr_norm_h_moec_base", {true, true}, moec},
-      {"gr_apply_moec (apply 1)", "gr_apply_moec", "gr_apply_moec_base", {true, true},
+      {"gr_apply_moec (apply 1)",
+       "gr_apply_moec",
+       "gr_apply_moec_base",
+       {true, true},
        [](CombPass& c, const Pipeline& p, const Form&) { return c.apply_moec(p); }},
       {"gr_norm_h4 (apply 1)", "gr_norm_h4", "gr_norm_h4_base", {true, true}, norm},
       {"gr_norm_h4 (apply 0)", "gr_norm_h4", "gr_norm_h4_base", {false, true}, norm},
-      {"gr_norm_h_moec against loops swapped", "gr_norm_h_moec", "gr_norm_h_moec_swapped", {true, true}, moec},
+      {"gr_norm_h_moec against loops swapped",
+       "gr_norm_h_moec",
+       "gr_norm_h_moec_swapped",
+       {true, true},
+       moec},
       {"gr_norm_h_moec against unrolled", "gr_norm_h_moec", "gr_norm_h_moec_unrolled", {true, true}, moec},
   };
   return list;
 }
 
-// 4 repetitions per sample, 5 alternating samples after one that warms up; on the executor one run each, counted.
+// 4 repetitions per sample, 5 alternating samples after one that warms up; on the executor one run each,
+// counted.
 Status Program::compare_in_pairs(const std::vector<uint32_t>& T) {
   const bool gpu = device_.is_gpu();
   std::vector<std::vector<std::string>> rows;
@@ -165,13 +188,14 @@ Status Program::compare_in_pairs(const std::vector<uint32_t>& T) {
       }
       if (gpu) {
         const Samples a = summarise(ms[0]), b = summarise(ms[1]);
-        rows.push_back({std::to_string(tokens), c.title, number(a.median, 3), number(b.median, 3), number(a.mean, 3), number(b.mean, 3),
-                        number(median_ratio(ms[0], ms[1]), 4)});
+        rows.push_back({std::to_string(tokens), c.title, number(a.median, 3), number(b.median, 3),
+                        number(a.mean, 3), number(b.mean, 3), number(median_ratio(ms[0], ms[1]), 4)});
       } else {
         for (int side = 0; side < 2; ++side) {
           const Counters& w = work[side];
-          rows.push_back({std::to_string(tokens), c.title, side == 0 ? c.candidate : c.baseline, grouped_digits(w.device_loads),
-                          grouped_digits(w.device_stores), grouped_digits(w.threadgroup_loads + w.threadgroup_stores),
+          rows.push_back({std::to_string(tokens), c.title, side == 0 ? c.candidate : c.baseline,
+                          grouped_digits(w.device_loads), grouped_digits(w.device_stores),
+                          grouped_digits(w.threadgroup_loads + w.threadgroup_stores),
                           grouped_digits(w.barriers), grouped_digits(w.simd_operations)});
         }
       }
@@ -179,10 +203,14 @@ Status Program::compare_in_pairs(const std::vector<uint32_t>& T) {
   }
   if (gpu) {
     report_.table("Time in ms at n = 2560, C = 4, 10 slots: 4 repetitions per sample, 5 alternating samples.",
-                  {"T", "kernel", "candidate median", "baseline median", "candidate mean", "baseline mean", "median ratio of pairs"}, rows);
+                  {"T", "kernel", "candidate median", "baseline median", "candidate mean", "baseline mean",
+                   "median ratio of pairs"},
+                  rows);
   } else {
     report_.table("Counted on the executor at n = 2560, C = 4, 10 slots: this is work, not time.",
-                  {"T", "contest", "kernel", "device loads", "device stores", "threadgroup accesses", "barriers", "simd operations"}, rows);
+                  {"T", "contest", "kernel", "device loads", "device stores", "threadgroup accesses",
+                   "barriers", "simd operations"},
+                  rows);
   }
   return {};
 }
@@ -190,9 +218,12 @@ Status Program::compare_in_pairs(const std::vector<uint32_t>& T) {
 int run(Options o) {
   for (const std::string& w : o.words) {
     uint32_t t = 0;
-    if (w == "grvec") o.grvec = true;
-    else if (std::sscanf(w.c_str(), "%u", &t) == 1 && t > 0 && t <= 65536) o.T.push_back(t);
-    else return std::fprintf(stderr, "'%s' is neither a token count nor grvec\n", w.c_str()), 2;
+    if (w == "grvec")
+      o.grvec = true;
+    else if (std::sscanf(w.c_str(), "%u", &t) == 1 && t > 0 && t <= 65536)
+      o.T.push_back(t);
+    else
+      return std::fprintf(stderr, "'%s' is neither a token count nor grvec\n", w.c_str()), 2;
   }
   DeviceOptions d;
   d.checks = o.checks;
@@ -210,7 +241,8 @@ int run(Options o) {
   Program program(**device, report);
   std::vector<uint32_t> T = o.T;
   if (o.grvec) {
-    if (T.empty()) T = (*device)->is_gpu() ? std::vector<uint32_t>{512, 1024, 2048} : std::vector<uint32_t>{64};
+    if (T.empty())
+      T = (*device)->is_gpu() ? std::vector<uint32_t>{512, 1024, 2048} : std::vector<uint32_t>{64};
     for (const uint32_t t : T) program.check({t, 4, 2560, 10}, Absent::kRandom);
     if (report.all_passed()) {
       const Status s = program.compare_in_pairs(T);
@@ -221,7 +253,8 @@ int run(Options o) {
   if (T.empty()) T = o.ci ? std::vector<uint32_t>{1, 7} : std::vector<uint32_t>{1, 7, 64, 512, 1024, 2048};
   for (const uint32_t t : T) program.check({t, 4, 2560, 10}, Absent::kRandom);
   if (o.T.empty()) {
-    for (const Absent a : {Absent::kNone, Absent::kAll, Absent::kFirst, Absent::kLast, Absent::kAlternating}) program.check({3, 4, 2560, 10}, a);
+    for (const Absent a : {Absent::kNone, Absent::kAll, Absent::kFirst, Absent::kLast, Absent::kAlternating})
+      program.check({3, 4, 2560, 10}, a);
     for (uint32_t topk = 1; topk <= 20; ++topk) program.check({2, 4, 2560, topk}, Absent::kRandom);
     for (const uint32_t n : {128u, 129u, 256u, 511u, 512u, 1000u, 2560u}) {
       for (const uint32_t C : {1u, 2u, 3u, 4u, 5u}) program.check({5, C, n, 10}, Absent::kRandom);
@@ -237,7 +270,8 @@ int run(Options o) {
 int main(int argc, char** argv) {
   argon::metal::Options o;
   CLI::App app("Folded combine, apply and norm kernels against the scalar references");
-  app.add_option("words", o.words, "tokens per pass (default: 1 7 64 512 1024 2048), grvec: product against baselines");
+  app.add_option("words", o.words,
+                 "tokens per pass (default: 1 7 64 512 1024 2048), grvec: product against baselines");
   app.add_flag("--ab", o.grvec, "the same as grvec");
   app.add_flag("--ci", o.ci, "T = 1 and 7 only");
   app.add_flag("--checks", o.checks, "executor: check every access");

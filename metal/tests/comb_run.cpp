@@ -16,12 +16,18 @@ void run_units(ThreadPool& pool, const Args& args, void (*ref)(const Args&, int6
 
 bool is_absent(Absent a, uint64_t r, uint32_t k, uint32_t topk) {
   switch (a) {
-    case Absent::kNone: return false;
-    case Absent::kAll: return true;
-    case Absent::kFirst: return k == 0;
-    case Absent::kLast: return k + 1 == topk;
-    case Absent::kAlternating: return k % 2 == 0;
-    default: return r % 4 == 0;
+    case Absent::kNone:
+      return false;
+    case Absent::kAll:
+      return true;
+    case Absent::kFirst:
+      return k == 0;
+    case Absent::kLast:
+      return k + 1 == topk;
+    case Absent::kAlternating:
+      return k % 2 == 0;
+    default:
+      return r % 4 == 0;
   }
 }
 
@@ -29,12 +35,18 @@ bool is_absent(Absent a, uint64_t r, uint32_t k, uint32_t topk) {
 
 const char* name_of(Absent a) {
   switch (a) {
-    case Absent::kNone: return "none absent";
-    case Absent::kAll: return "all absent";
-    case Absent::kFirst: return "first absent";
-    case Absent::kLast: return "last absent";
-    case Absent::kAlternating: return "every other absent";
-    default: return "some absent";
+    case Absent::kNone:
+      return "none absent";
+    case Absent::kAll:
+      return "all absent";
+    case Absent::kFirst:
+      return "first absent";
+    case Absent::kLast:
+      return "last absent";
+    case Absent::kAlternating:
+      return "every other absent";
+    default:
+      return "some absent";
   }
 }
 
@@ -52,7 +64,9 @@ CombInputs comb_inputs(const CombSize& s, Absent absent, uint64_t seed) {
   in.slot.resize(rows);
   for (size_t i = 0; i < rows; ++i) {
     const uint64_t r = mix(seed * 31 + i);
-    in.slot[i] = is_absent(absent, r, static_cast<uint32_t>(i % s.topk), s.topk) ? -1 : static_cast<int32_t>((r >> 8) % rows);
+    in.slot[i] = is_absent(absent, r, static_cast<uint32_t>(i % s.topk), s.topk)
+                     ? -1
+                     : static_cast<int32_t>((r >> 8) % rows);
   }
   return in;
 }
@@ -62,20 +76,25 @@ CombOutputs comb_reference(const CombSize& s, const CombInputs& in, ThreadPool& 
   const size_t wide = size_t{s.T} * s.C * s.n;
   out.combined.resize(size_t{s.T} * s.n);
   run_units(pool,
-            ops::MoeCombineArgs{in.ye.data(), in.slot.data(), in.w.data(), in.shared.data(), in.sg.data(), out.combined.data(),
-                                s.T, s.topk, s.n},
+            ops::MoeCombineArgs{in.ye.data(), in.slot.data(), in.w.data(), in.shared.data(), in.sg.data(),
+                                out.combined.data(), s.T, s.topk, s.n},
             ops::moe_combine_ref);
   auto apply_norm = [&](const std::vector<float>& b, std::vector<float>& x, std::vector<float>& n) {
     x = in.x;
     n.resize(wide);
     run_units(pool, ops::GrApplyArgs{x.data(), b.data(), in.inj.data(), s.T, s.C, s.n}, ops::gr_apply_ref);
-    run_units(pool, ops::GrNormArgs{x.data(), in.w_norm.data(), nullptr, nullptr, n.data(), s.T, s.C, s.n, kEps}, ops::gr_norm_ref);
+    run_units(pool,
+              ops::GrNormArgs{x.data(), in.w_norm.data(), nullptr, nullptr, n.data(), s.T, s.C, s.n, kEps},
+              ops::gr_norm_ref);
   };
   apply_norm(in.b, out.x_b, out.n_b);
   apply_norm(out.combined, out.x_moe, out.n_moe);
   out.n_only.resize(wide);
   std::vector<float> x = in.x;
-  run_units(pool, ops::GrNormArgs{x.data(), in.w_norm.data(), nullptr, nullptr, out.n_only.data(), s.T, s.C, s.n, kEps}, ops::gr_norm_ref);
+  run_units(
+      pool,
+      ops::GrNormArgs{x.data(), in.w_norm.data(), nullptr, nullptr, out.n_only.data(), s.T, s.C, s.n, kEps},
+      ops::gr_norm_ref);
   return out;
 }
 
@@ -86,9 +105,22 @@ Result<Pipeline> comb_pipeline(Device& device, const std::string& entry, const F
 }
 
 CombPass::CombPass(Device& d, const CombSize& s, const CombInputs& in)
-    : x(d, in.x.size()), w_norm(d, in.w_norm.size()), b(d, in.b.size()), inj(d, in.inj.size()), ye(d, in.ye.size()),
-      w(d, in.w.size()), shared(d, in.shared.size()), sg(d, in.sg.size()), n(d, in.x.size()), combined(d, in.b.size()),
-      stream(d, in.b.size()), nh(d, in.x.size()), slot(d, in.slot.size()), device_(d), s_(s), x_before_(in.x) {
+    : x(d, in.x.size()),
+      w_norm(d, in.w_norm.size()),
+      b(d, in.b.size()),
+      inj(d, in.inj.size()),
+      ye(d, in.ye.size()),
+      w(d, in.w.size()),
+      shared(d, in.shared.size()),
+      sg(d, in.sg.size()),
+      n(d, in.x.size()),
+      combined(d, in.b.size()),
+      stream(d, in.b.size()),
+      nh(d, in.x.size()),
+      slot(d, in.slot.size()),
+      device_(d),
+      s_(s),
+      x_before_(in.x) {
   w_norm.fill(in.w_norm), b.fill(in.b), inj.fill(in.inj), ye.fill(in.ye), w.fill(in.w);
   shared.fill(in.shared), sg.fill(in.sg), slot.fill(in.slot);
   reset();
@@ -105,22 +137,25 @@ Status CombPass::dispatch(const Pipeline& p, std::vector<Argument> arguments, ui
 }
 
 Status CombPass::moe_comb(const Pipeline& p) {
-  return dispatch(p, {ye.argument(), slot.argument(), w.argument(), shared.argument(), sg.argument(), combined.argument()});
+  return dispatch(p, {ye.argument(), slot.argument(), w.argument(), shared.argument(), sg.argument(),
+                      combined.argument()});
 }
 Status CombPass::norm(const Pipeline& p, const Form& f) {
   return dispatch(p, {x.argument(), w_norm.argument(), f.apply ? b.argument() : Argument::none(),
                       f.apply ? inj.argument() : Argument::none(), half_out(f), float_out(f)});
 }
 Status CombPass::norm_moec(const Pipeline& p, const Form& f) {
-  return dispatch(p, {x.argument(), w_norm.argument(), inj.argument(), ye.argument(), slot.argument(), w.argument(),
-                      shared.argument(), sg.argument(), half_out(f), float_out(f)});
+  return dispatch(p, {x.argument(), w_norm.argument(), inj.argument(), ye.argument(), slot.argument(),
+                      w.argument(), shared.argument(), sg.argument(), half_out(f), float_out(f)});
 }
 Status CombPass::apply_moec(const Pipeline& p) {
-  return dispatch(p, {x.argument(), inj.argument(), ye.argument(), slot.argument(), w.argument(), shared.argument(), sg.argument()});
+  return dispatch(p, {x.argument(), inj.argument(), ye.argument(), slot.argument(), w.argument(),
+                      shared.argument(), sg.argument()});
 }
 Status CombPass::norm_stream_out(const Pipeline& p, const Form& f, uint32_t which) {
-  return dispatch(p, {x.argument(), w_norm.argument(), f.apply ? b.argument() : Argument::none(),
-                      f.apply ? inj.argument() : Argument::none(), half_out(f), float_out(f), stream.argument()},
+  return dispatch(p,
+                  {x.argument(), w_norm.argument(), f.apply ? b.argument() : Argument::none(),
+                   f.apply ? inj.argument() : Argument::none(), half_out(f), float_out(f), stream.argument()},
                   which);
 }
 

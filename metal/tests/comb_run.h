@@ -1,5 +1,5 @@
-// The gated residual and MoE combine kernels for the parity program: random inputs, what the scalar references make of
-// them done apart (combine, apply, norm), and the kernels.
+// The gated residual and MoE combine kernels for the parity program: random inputs, what the scalar
+// references make of them done apart (combine, apply, norm), and the kernels.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct CombInputs {
   std::vector<int32_t> slot;
 };
 struct CombOutputs {
-  std::vector<float> combined;                // the MoE output
-  std::vector<float> x_b, n_b;                // after apply with b, and its norm
-  std::vector<float> x_moe, n_moe;            // the same with the combined rows
-  std::vector<float> n_only;                  // norm without apply
+  std::vector<float> combined;      // the MoE output
+  std::vector<float> x_b, n_b;      // after apply with b, and its norm
+  std::vector<float> x_moe, n_moe;  // the same with the combined rows
+  std::vector<float> n_only;        // norm without apply
 };
 
 CombInputs comb_inputs(const CombSize& s, Absent absent, uint64_t seed);
@@ -45,8 +45,8 @@ class CombPass {
   CombPass(Device& device, const CombSize& s, const CombInputs& in);
 
   Status moe_comb(const Pipeline& p);
-  Status norm(const Pipeline& p, const Form& form);               // gr_norm_h4 and its baseline
-  Status norm_moec(const Pipeline& p, const Form& form);          // gr_norm_h_moec, its baseline and variants
+  Status norm(const Pipeline& p, const Form& form);       // gr_norm_h4 and its baseline
+  Status norm_moec(const Pipeline& p, const Form& form);  // gr_norm_h_moec, its baseline and variants
   Status apply_moec(const Pipeline& p);
   Status norm_stream_out(const Pipeline& p, const Form& form, uint32_t stream);
   void reset();  // x as given, outputs poisoned

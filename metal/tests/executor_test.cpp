@@ -1,6 +1,6 @@
-// The executor's checks, each on a kernel broken on purpose, and its library, each function against plain arithmetic.
+// The executor's checks, each on a kernel broken on purpose, and its library, each function against plain
+// arithmetic.
 #include <gtest/gtest.h>
-
 #include <sys/mman.h>
 
 #include <cmath>
@@ -62,25 +62,45 @@ TEST_P(BrokenKernel, IsCaughtWithFileLineAndThread) {
   for (const bool checks : {true, false}) {
     if (!checks && !b.without_checks) continue;
     const std::string message = run_broken(*open_device(checks), path);
-    EXPECT_EQ(message.rfind(path + ":" + std::to_string(b.line) + ":", 0), 0u) << "wanted line " << b.line << ": " << message;
-    for (const char* s : b.says) EXPECT_NE(message.find(s), std::string::npos) << "no '" << s << "' in: " << message;
+    EXPECT_EQ(message.rfind(path + ":" + std::to_string(b.line) + ":", 0), 0u)
+        << "wanted line " << b.line << ": " << message;
+    for (const char* s : b.says)
+      EXPECT_NE(message.find(s), std::string::npos) << "no '" << s << "' in: " << message;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Faults, BrokenKernel,
     ::testing::Values(
-        Broken{"read_outside", 7, {"read of 4 bytes outside any buffer", "'x' (buffer 0, 512 bytes)", "offset 512", "threadgroup (1,0,0), thread (63,0,0)"}},
-        Broken{"write_outside", 7, {"write of 4 bytes outside any buffer", "'y' (buffer 1", "offset -4", "threadgroup (0,0,0), thread (0,0,0)"}},
+        Broken{"read_outside",
+               7,
+               {"read of 4 bytes outside any buffer", "'x' (buffer 0, 512 bytes)", "offset 512",
+                "threadgroup (1,0,0), thread (63,0,0)"}},
+        Broken{"write_outside",
+               7,
+               {"write of 4 bytes outside any buffer", "'y' (buffer 1", "offset -4",
+                "threadgroup (0,0,0), thread (0,0,0)"}},
         Broken{"unwritten", 9, {"read before it was written", "variable of line 6", "thread (0,0,0)"}},
-        Broken{"race_read", 9, {"two threads on one threadgroup address", "writes", "which thread (", " read; kernel"}},
+        Broken{"race_read",
+               9,
+               {"two threads on one threadgroup address", "writes", "which thread (", " read; kernel"}},
         Broken{"race_write", 7, {"two threads on one threadgroup address", "writes", "thread (1,0,0)"}},
         Broken{"race_next_round", 11, {"two threads on one threadgroup address", "reads", " wrote; kernel"}},
         Broken{"weak_barrier", 9, {"two threads on one threadgroup address"}},
         Broken{"simd_barrier_across", 9, {"two threads on one threadgroup address"}},
-        Broken{"barrier_skipped", 6, {"threadgroup_barrier is not reached by all threads", "has ended", "threadgroup (0,0,0), thread (0,0,0)"}, true},
-        Broken{"barrier_elsewhere", 9, {"threadgroup_barrier is not reached by all threads", "barrier_elsewhere.metal:7"}, true},
-        Broken{"simd_skipped", 7, {"simd_shuffle_xor is not reached by all threads of the simdgroup", "thread ("}, true},
+        Broken{"barrier_skipped",
+               6,
+               {"threadgroup_barrier is not reached by all threads", "has ended",
+                "threadgroup (0,0,0), thread (0,0,0)"},
+               true},
+        Broken{"barrier_elsewhere",
+               9,
+               {"threadgroup_barrier is not reached by all threads", "barrier_elsewhere.metal:7"},
+               true},
+        Broken{"simd_skipped",
+               7,
+               {"simd_shuffle_xor is not reached by all threads of the simdgroup", "thread ("},
+               true},
         Broken{"lane_missing", 6, {"simd_shuffle reads a lane that does not exist", "thread (31,0,0)"}, true},
         Broken{"misaligned", 7, {"misaligned access", "float4", "thread (1,0,0)"}},
         Broken{"wraps", 6, {"a multiplication wraps in 32 bits", "thread ("}},
@@ -89,7 +109,8 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"too_much_memory", 6, {"threadgroup memory of 32772 bytes; at most 32768"}, true},
         // The compilers' refusals.
         Broken{"float_sum", 6, {"simd_sum", "order of summation is not documented"}, true},
-        Broken{"float_prefix", 6, {"simd_prefix_exclusive_sum", "order of summation is not documented"}, true},
+        Broken{
+            "float_prefix", 6, {"simd_prefix_exclusive_sum", "order of summation is not documented"}, true},
         Broken{"not_compiling", 6, {"undeclared identifier 'undeclared'"}, true},
         Broken{"wrong_space", 6, {"__local", "__global"}, true},
         Broken{"no_space", 4, {"without an address space"}, true},
@@ -101,8 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"library_exp", 6, {"undeclared identifier 'exp'"}, true},
         Broken{"threadgroup_in_function", 5, {"must be declared in a kernel function"}, true},
         Broken{"vector_cast", 7, {"C cast to a vector type"}, true},
-        Broken{"lambda", 6, {"no lambdas"}, true},
-        Broken{"if_constexpr", 6, {"C++17"}, true},
+        Broken{"lambda", 6, {"no lambdas"}, true}, Broken{"if_constexpr", 6, {"C++17"}, true},
         Broken{"contracts", 1, {"no line '#pragma METAL fp contract(off)'"}, true},
         Broken{"no_attribute", 4, {"argument 'x' of kernel 'broken' needs an attribute"}, true}),
     [](const auto& i) { return std::string(i.param.name); });
@@ -193,7 +213,8 @@ TEST_P(Features, TemplatesConstantsAndThreadgroupArguments) {
     const Constant constants[] = {Constant::of(0, flag), Constant::of(1, 7u)};
     Result<Pipeline> p = device_->pipeline("metal/tests/features.metal", "shared_sum_f", constants);
     ASSERT_TRUE(p.ok()) << p.status().message();
-    const Argument args[] = {Argument::buffer(x_, kThreads * 4), Argument::buffer(y_, kThreads * 4), Argument::value(Sizes{3, 2.0f})};
+    const Argument args[] = {Argument::buffer(x_, kThreads * 4), Argument::buffer(y_, kThreads * 4),
+                             Argument::value(Sizes{3, 2.0f})};
     ASSERT_TRUE(device_->dispatch(*p, args, {{2, 1, 1}, {64, 1, 1}, {64 * 4}}).ok());
     for (size_t i = 0; i < kThreads; ++i) {
       const size_t first = i / 64 * 64;
@@ -206,7 +227,8 @@ TEST_P(Features, TemplatesConstantsAndThreadgroupArguments) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, Features, ::testing::Bool(), [](const auto& i) { return i.param ? "Checked" : "Fast"; });
+INSTANTIATE_TEST_SUITE_P(Forms, Features, ::testing::Bool(),
+                         [](const auto& i) { return i.param ? "Checked" : "Fast"; });
 
 // Bad input at the door: refused before anything runs, with the kernel's file and line.
 TEST(Door, RefusesWrongArgumentsAndGrids) {
@@ -227,25 +249,33 @@ TEST(Door, RefusesWrongArgumentsAndGrids) {
   says(dispatch({a, a}, grid), "got 2 arguments, wanted 3 (x, y, s, scratch)");
   says(dispatch({a, a, sizes, sizes}, grid), "got 4 arguments, wanted 3");
   says(dispatch({a, Argument::none(), sizes}, grid), "'y' [[buffer(1)]] is missing");
-  says(dispatch({a, a, Argument::value(uint32_t{0})}, grid), "'s' [[buffer(2)]] has 4 bytes, wanted at least 8");
-  says(dispatch({a, sizes, sizes}, grid), "'y' [[buffer(1)]] is written by the kernel; a value cannot be bound");
+  says(dispatch({a, a, Argument::value(uint32_t{0})}, grid),
+       "'s' [[buffer(2)]] has 4 bytes, wanted at least 8");
+  says(dispatch({a, sizes, sizes}, grid),
+       "'y' [[buffer(1)]] is written by the kernel; a value cannot be bound");
   says(dispatch({a, Argument::buffer(x, 257), sizes}, grid), "ends 1 bytes behind its buffer of 256");
   says(dispatch({a, Argument::buffer(&grid, 4), sizes}, grid), "points into no buffer");
-  says(dispatch({a, Argument::buffer(reinterpret_cast<char*>(x) + 2, 8), sizes}, grid), "not aligned to 4 bytes");
-  says(dispatch({a, a, sizes}, {{1, 1, 1}, {1025, 1, 1}, {}}), "threadgroups of (1025,1,1) threads; wanted 1 to 1024");
+  says(dispatch({a, Argument::buffer(reinterpret_cast<char*>(x) + 2, 8), sizes}, grid),
+       "not aligned to 4 bytes");
+  says(dispatch({a, a, sizes}, {{1, 1, 1}, {1025, 1, 1}, {}}),
+       "threadgroups of (1025,1,1) threads; wanted 1 to 1024");
   says(dispatch({a, a, sizes}, {{1, 1, 1}, {64, 32, 1}, {}}), "wanted 1 to 1024");
   says(dispatch({a, a, sizes}, {{1, 0, 1}, {64, 1, 1}, {256}}), "a grid of (1,0,1)");
   says(dispatch({a, a, sizes}, {{0x4000001, 1, 1}, {64, 1, 1}, {256}}), "2^32-1 threads");
-  says(dispatch({a, a, sizes}, {{1, 1, 1}, {64, 1, 1}, {33000}}), "bytes of threadgroup memory; at most 32768");
+  says(dispatch({a, a, sizes}, {{1, 1, 1}, {64, 1, 1}, {33000}}),
+       "bytes of threadgroup memory; at most 32768");
 
   auto message = [&](const std::string& file, const std::string& entry, std::vector<Constant> c) {
     return d->pipeline(file, entry, c).status().message();
   };
-  EXPECT_NE(message(path, "nothing", constants).find("no kernel 'nothing' in this file; it has: "), std::string::npos);
+  EXPECT_NE(message(path, "nothing", constants).find("no kernel 'nothing' in this file; it has: "),
+            std::string::npos);
   EXPECT_NE(message(path, "nothing", constants).find("shared_sum_f"), std::string::npos);
   EXPECT_NE(message(path, "lanes", {}).find("function constant"), std::string::npos);
-  EXPECT_NE(message(path, "lanes", {Constant::of(0, 3u), Constant::of(1, 7u)}).find("another type"), std::string::npos);
-  EXPECT_NE(message(path, "lanes", {Constant::of(9, true)}).find("no function constant 9"), std::string::npos);
+  EXPECT_NE(message(path, "lanes", {Constant::of(0, 3u), Constant::of(1, 7u)}).find("another type"),
+            std::string::npos);
+  EXPECT_NE(message(path, "lanes", {Constant::of(9, true)}).find("no function constant 9"),
+            std::string::npos);
   EXPECT_NE(message("metal/kernels/absent.metal", "x", {}).find("absent.metal'"), std::string::npos);
 }
 

@@ -1,5 +1,6 @@
-// gdn_prompt_parity: the GDN prompt kernels against the scalar reference, word by word, and the two head schedules
-// against each other in time (GPU) or counted work (executor). Without arguments: every size that takes under a minute.
+// gdn_prompt_parity: the GDN prompt kernels against the scalar reference, word by word, and the two head
+// schedules against each other in time (GPU) or counted work (executor). Without arguments: every size that
+// takes under a minute.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -69,7 +70,8 @@ void check(Program& p, const GdnSize& s) {
     half ? v.equal("yh", layer.yh, want.yh) : v.equal("y", layer.y, want.y);
     p.report.line(label(s, half ? "gdn_post f32=0" : "gdn_post f32=1"), v);
   }
-  const std::chrono::duration<double> ref = referenced - start, all = std::chrono::steady_clock::now() - start;
+  const std::chrono::duration<double> ref = referenced - start,
+                                      all = std::chrono::steady_clock::now() - start;
   std::printf("      %.1f s, of these the reference %.1f s\n", all.count(), ref.count());
 }
 
@@ -133,16 +135,21 @@ Status time_pairs(Program& p, const Options& o) {
         }
       }
       const Samples a = summarise(ms[0]), b = summarise(ms[1]);
-      auto text = [](const Samples& x) { return number(x.median, 3) + " (" + number(x.min, 3) + " to " + number(x.max, 3) + ")"; };
-      rows.push_back({std::to_string(T), stage.name, text(a), text(b), number(median_ratio(ms[1], ms[0]), 4)});
+      auto text = [](const Samples& x) {
+        return number(x.median, 3) + " (" + number(x.min, 3) + " to " + number(x.max, 3) + ")";
+      };
+      rows.push_back(
+          {std::to_string(T), stage.name, text(a), text(b), number(median_ratio(ms[1], ms[0]), 4)});
     }
   }
-  p.report.table("Time of " + std::to_string(o.layers) + " layers in ms, median of 3 (min to max), pairs alternating.",
-                 {"T", "stage", "plain ms", "grouped ms", "median ratio of pairs"}, rows);
+  p.report.table(
+      "Time of " + std::to_string(o.layers) + " layers in ms, median of 3 (min to max), pairs alternating.",
+      {"T", "stage", "plain ms", "grouped ms", "median ratio of pairs"}, rows);
   return {};
 }
 
-// Executor: what one layer does, and how many distinct bytes of qn and kn the threadgroups that run at one time touch.
+// Executor: what one layer does, and how many distinct bytes of qn and kn the threadgroups that run at one
+// time touch.
 Status count_work(Program& p, const Options& o) {
   std::vector<std::vector<std::string>> rows;
   for (const uint32_t T : o.T) {
@@ -153,14 +160,19 @@ Status count_work(Program& p, const Options& o) {
       const bool scan = std::string(stage.name) == "gdn_scanr_4";
       for (const Schedule schedule : {Schedule::kPlain, Schedule::kGrouped}) {
         const void* watched[] = {layer.qn.data(), layer.kn.data()};
-        ARGON_RETURN_IF_ERROR(p.device.watch(scan ? std::span<const void* const>(watched) : std::span<const void* const>()));
+        ARGON_RETURN_IF_ERROR(
+            p.device.watch(scan ? std::span<const void* const>(watched) : std::span<const void* const>()));
         p.device.reset_counters();
         ARGON_RETURN_IF_ERROR(stage.run(layer, schedule));
         ARGON_RETURN_IF_ERROR(p.device.finish());
         const Counters c = p.device.counters();
-        std::vector<std::string> row = {std::to_string(T), stage.name, schedule == Schedule::kPlain ? "plain" : "grouped",
-                                        grouped_digits(c.device_loads), grouped_digits(c.device_stores),
-                                        grouped_digits(c.threadgroup_loads + c.threadgroup_stores), grouped_digits(c.barriers)};
+        std::vector<std::string> row = {std::to_string(T),
+                                        stage.name,
+                                        schedule == Schedule::kPlain ? "plain" : "grouped",
+                                        grouped_digits(c.device_loads),
+                                        grouped_digits(c.device_stores),
+                                        grouped_digits(c.threadgroup_loads + c.threadgroup_stores),
+                                        grouped_digits(c.barriers)};
         for (const uint32_t window : {8u, 16u, 32u, 64u}) {
           double mean = 0;
           for (size_t w = 0; scan && w < 2; ++w) {
@@ -175,9 +187,13 @@ Status count_work(Program& p, const Options& o) {
     }
   }
   ARGON_RETURN_IF_ERROR(p.device.watch({}));
-  p.report.table("Counted on the executor, one layer at (16,48): this is work, not time. The last four columns are the distinct MiB of "
-                 "qn and kn that 8, 16, 32, 64 threadgroups running at one time touch, mean over the grid.",
-                 {"T", "stage", "schedule", "device loads", "device stores", "threadgroup accesses", "barriers", "8", "16", "32", "64"}, rows);
+  p.report.table(
+      "Counted on the executor, one layer at (16,48): this is work, not time. The last four columns are the "
+      "distinct MiB of "
+      "qn and kn that 8, 16, 32, 64 threadgroups running at one time touch, mean over the grid.",
+      {"T", "stage", "schedule", "device loads", "device stores", "threadgroup accesses", "barriers", "8",
+       "16", "32", "64"},
+      rows);
   return {};
 }
 
@@ -187,12 +203,16 @@ std::vector<GdnSize> sizes(const Options& o) {
     shapes.clear();
     for (const std::string& s : o.shapes) {
       uint32_t hk = 0, hv = 0;
-      if (std::sscanf(s.c_str(), "%u,%u", &hk, &hv) == 2 && hk > 0 && hv % hk == 0 && hv > 0) shapes.emplace_back(hk, hv);
-      else std::fprintf(stderr, "shape '%s' is not hk,hv with hv a multiple of hk; left out\n", s.c_str());
+      if (std::sscanf(s.c_str(), "%u,%u", &hk, &hv) == 2 && hk > 0 && hv % hk == 0 && hv > 0)
+        shapes.emplace_back(hk, hv);
+      else
+        std::fprintf(stderr, "shape '%s' is not hk,hv with hv a multiple of hk; left out\n", s.c_str());
     }
   }
   std::vector<uint32_t> T = o.T;
-  if (T.empty()) T = o.ci ? std::vector<uint32_t>{1, 3, 16, 17, 32, 37, 300} : std::vector<uint32_t>{1, 3, 16, 17, 32, 37, 300, 512, 1024, 2048};
+  if (T.empty())
+    T = o.ci ? std::vector<uint32_t>{1, 3, 16, 17, 32, 37, 300}
+             : std::vector<uint32_t>{1, 3, 16, 17, 32, 37, 300, 512, 1024, 2048};
   std::vector<GdnSize> out;
   for (const auto& [hk, hv] : shapes) {
     for (const uint32_t t : T) {
@@ -250,7 +270,8 @@ int main(int argc, char** argv) {
   argon::metal::Options o;
   CLI::App app("Metal GDN prompt kernels against the scalar reference");
   app.add_option("-T,--T", o.T, "tokens per pass (default: 1 3 16 17 32 37 300 512 1024 2048)");
-  app.add_option("--shape", o.shapes, "key and value heads, as 16,48; may be repeated")->allow_extra_args(false);
+  app.add_option("--shape", o.shapes, "key and value heads, as 16,48; may be repeated")
+      ->allow_extra_args(false);
   app.add_flag("--ci", o.ci, "T up to 300 only");
   app.add_flag("--ab", o.ab, "plain against grouped schedule: time on a GPU, counted work on the executor");
   app.add_flag("--checks", o.checks, "executor: check every access");

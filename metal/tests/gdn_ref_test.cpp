@@ -18,10 +18,13 @@ TEST(GdnReference, HardwareFmaGivesTheSameBits) {
   GdnOutputs own = fast;
   own.history = in.history;
   own.state = in.state;
-  const ops::GdnPreArgs pre{shape,         in.qkv.data(),      in.alpha.data(), in.beta.data(), in.conv_w.data(), in.a.data(),  in.dt.data(),
-                            own.history.data(), own.qn.data(), own.kn.data(),   own.vc.data(),  own.gb.data(),    own.kq.data(), 1e-6f};
+  const ops::GdnPreArgs pre{
+      shape,         in.qkv.data(), in.alpha.data(),    in.beta.data(), in.conv_w.data(),
+      in.a.data(),   in.dt.data(),  own.history.data(), own.qn.data(),  own.kn.data(),
+      own.vc.data(), own.gb.data(), own.kq.data(),      1e-6f};
   ops::gdn_pre_ref(pre, 0, units(pre));
-  const ops::GdnScanArgs scan{shape, own.qn.data(), own.kn.data(), own.vc.data(), own.gb.data(), own.kq.data(), own.state.data(), own.o.data()};
+  const ops::GdnScanArgs scan{shape,         own.qn.data(), own.kn.data(),    own.vc.data(),
+                              own.gb.data(), own.kq.data(), own.state.data(), own.o.data()};
   ops::gdn_scan_ref(scan, 0, units(scan));
   const ops::GdnPostArgs post{shape, own.o.data(), in.z.data(), in.norm_w.data(), own.y.data(), 1e-6f};
   ops::gdn_post_ref(post, 0, units(post));

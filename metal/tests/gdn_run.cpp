@@ -18,7 +18,8 @@ void run_units(ThreadPool& pool, const Args& args, void (*ref)(const Args&, int6
 }
 
 std::vector<float> tokens(const std::vector<float>& v, size_t width, size_t first, size_t n) {
-  return {v.begin() + static_cast<std::ptrdiff_t>(first * width), v.begin() + static_cast<std::ptrdiff_t>((first + n) * width)};
+  return {v.begin() + static_cast<std::ptrdiff_t>(first * width),
+          v.begin() + static_cast<std::ptrdiff_t>((first + n) * width)};
 }
 
 }  // namespace
@@ -44,14 +45,27 @@ GdnOutputs gdn_reference(const GdnSize& s, const GdnInputs& in, ThreadPool& pool
   const size_t keys = size_t{s.T} * s.hk, values = size_t{s.T} * s.hv;
   GdnOutputs out;
   out.qn.resize(keys * s.D), out.kn.resize(keys * s.D), out.kq.resize(keys);
-  out.vc.resize(values * s.D), out.gb.resize(values * 2), out.o.resize(values * s.D), out.y.resize(values * s.D);
+  out.vc.resize(values * s.D), out.gb.resize(values * 2), out.o.resize(values * s.D),
+      out.y.resize(values * s.D);
   out.history = in.history;
   out.state = in.state;
-  const ops::GdnPreArgs pre{shape,          in.qkv.data(),      in.alpha.data(), in.beta.data(), in.conv_w.data(),
-                            in.a.data(),    in.dt.data(),       out.history.data(), out.qn.data(), out.kn.data(),
-                            out.vc.data(),  out.gb.data(),      out.kq.data(),   kEps};
+  const ops::GdnPreArgs pre{shape,
+                            in.qkv.data(),
+                            in.alpha.data(),
+                            in.beta.data(),
+                            in.conv_w.data(),
+                            in.a.data(),
+                            in.dt.data(),
+                            out.history.data(),
+                            out.qn.data(),
+                            out.kn.data(),
+                            out.vc.data(),
+                            out.gb.data(),
+                            out.kq.data(),
+                            kEps};
   run_units(pool, pre, ops::gdn_pre_ref_fma);
-  const ops::GdnScanArgs scan{shape, out.qn.data(), out.kn.data(), out.vc.data(), out.gb.data(), out.kq.data(), out.state.data(), out.o.data()};
+  const ops::GdnScanArgs scan{shape,         out.qn.data(), out.kn.data(),    out.vc.data(),
+                              out.gb.data(), out.kq.data(), out.state.data(), out.o.data()};
   run_units(pool, scan, ops::gdn_scan_ref_fma);
   const ops::GdnPostArgs post{shape, out.o.data(), in.z.data(), in.norm_w.data(), out.y.data(), kEps};
   run_units(pool, post, ops::gdn_post_ref_fma);
@@ -66,9 +80,11 @@ Result<GdnPipelines> GdnPipelines::create(Device& device) {
   };
   ARGON_ASSIGN_OR_RETURN(p.pre, device.pipeline(kKernels, "gdn_pre", constants(false, false)));
   for (int grouped = 0; grouped < 2; ++grouped) {
-    ARGON_ASSIGN_OR_RETURN(p.scan[grouped], device.pipeline(kKernels, "gdn_scanr_4", constants(grouped != 0, false)));
-    ARGON_ASSIGN_OR_RETURN(p.scan_sg0[grouped], device.pipeline("metal/lab/gdn_scan_sg0.metal", "gdn_scanr_4_sg0",
-                                                                std::vector<Constant>{Constant::of(0, grouped != 0)}));
+    ARGON_ASSIGN_OR_RETURN(p.scan[grouped],
+                           device.pipeline(kKernels, "gdn_scanr_4", constants(grouped != 0, false)));
+    ARGON_ASSIGN_OR_RETURN(p.scan_sg0[grouped],
+                           device.pipeline("metal/lab/gdn_scan_sg0.metal", "gdn_scanr_4_sg0",
+                                           std::vector<Constant>{Constant::of(0, grouped != 0)}));
   }
   ARGON_ASSIGN_OR_RETURN(p.post_half, device.pipeline(kKernels, "gdn_post", constants(false, true)));
   ARGON_ASSIGN_OR_RETURN(p.post_float, device.pipeline(kKernels, "gdn_post", constants(false, false)));
@@ -76,11 +92,29 @@ Result<GdnPipelines> GdnPipelines::create(Device& device) {
 }
 
 GdnLayer::GdnLayer(Device& d, const GdnPipelines& p, const GdnSize& s, const GdnInputs& in)
-    : qkv(d, s.T * s.channels()), alpha(d, size_t{s.T} * s.hv), beta(d, size_t{s.T} * s.hv), conv_w(d, s.channels() * 4),
-      a(d, s.hv), dt(d, s.hv), history(d, 3 * s.channels()), qn(d, size_t{s.T} * s.hk * s.D), kn(d, size_t{s.T} * s.hk * s.D),
-      vc(d, size_t{s.T} * s.hv * s.D), gb(d, size_t{s.T} * s.hv * 2), kq(d, size_t{s.T} * s.hk), history_out(d, 3 * s.channels()),
-      state(d, size_t{s.hv} * s.D * s.D), o(d, size_t{s.T} * s.hv * s.D), z(d, size_t{s.T} * s.hv * s.D), norm_w(d, s.D),
-      y(d, size_t{s.T} * s.hv * s.D), yh(d, size_t{s.T} * s.hv * s.D), device_(d), p_(p), s_(s), state_before_(in.state) {
+    : qkv(d, s.T * s.channels()),
+      alpha(d, size_t{s.T} * s.hv),
+      beta(d, size_t{s.T} * s.hv),
+      conv_w(d, s.channels() * 4),
+      a(d, s.hv),
+      dt(d, s.hv),
+      history(d, 3 * s.channels()),
+      qn(d, size_t{s.T} * s.hk * s.D),
+      kn(d, size_t{s.T} * s.hk * s.D),
+      vc(d, size_t{s.T} * s.hv * s.D),
+      gb(d, size_t{s.T} * s.hv * 2),
+      kq(d, size_t{s.T} * s.hk),
+      history_out(d, 3 * s.channels()),
+      state(d, size_t{s.hv} * s.D * s.D),
+      o(d, size_t{s.T} * s.hv * s.D),
+      z(d, size_t{s.T} * s.hv * s.D),
+      norm_w(d, s.D),
+      y(d, size_t{s.T} * s.hv * s.D),
+      yh(d, size_t{s.T} * s.hv * s.D),
+      device_(d),
+      p_(p),
+      s_(s),
+      state_before_(in.state) {
   conv_w.fill(in.conv_w), a.fill(in.a), dt.fill(in.dt), history.fill(in.history), norm_w.fill(in.norm_w);
   load_tokens(in, 0);
   restore_state();
@@ -97,21 +131,31 @@ void GdnLayer::restore_state() { state.fill(state_before_); }
 void GdnLayer::carry_history() { std::copy_n(history_out.data(), history.size(), history.data()); }
 
 Status GdnLayer::pre() {
-  const Argument args[] = {qkv.argument(), alpha.argument(), beta.argument(), conv_w.argument(), a.argument(), dt.argument(),
-                           history.argument(), qn.argument(), kn.argument(), vc.argument(), gb.argument(), kq.argument(),
+  const Argument args[] = {qkv.argument(),         alpha.argument(),
+                           beta.argument(),        conv_w.argument(),
+                           a.argument(),           dt.argument(),
+                           history.argument(),     qn.argument(),
+                           kn.argument(),          vc.argument(),
+                           gb.argument(),          kq.argument(),
                            history_out.argument(), Argument::value(GdnMetalArgs{s_.T, s_.hk, s_.hv, kEps})};
   return device_.dispatch(p_.pre, args, {{s_.T, 1, 1}, {256, 1, 1}, {}});
 }
 
 Status GdnLayer::scan(const Pipeline& pipeline) {
-  const Argument args[] = {qn.argument(), kn.argument(), vc.argument(), gb.argument(), kq.argument(), state.argument(),
-                           o.argument(), Argument::value(GdnMetalArgs{s_.T, s_.hk, s_.hv, kEps})};
+  const Argument args[] = {qn.argument(), kn.argument(),
+                           vc.argument(), gb.argument(),
+                           kq.argument(), state.argument(),
+                           o.argument(),  Argument::value(GdnMetalArgs{s_.T, s_.hk, s_.hv, kEps})};
   return device_.dispatch(pipeline, args, {{s_.hv * 4, 1, 1}, {128, 1, 1}, {}});
 }
 
 Status GdnLayer::post(bool half) {
-  const Argument args[] = {o.argument(), z.argument(), norm_w.argument(), half ? yh.argument() : Argument::none(),
-                           half ? Argument::none() : y.argument(), Argument::value(GdnMetalArgs{s_.T, s_.hk, s_.hv, kEps})};
+  const Argument args[] = {o.argument(),
+                           z.argument(),
+                           norm_w.argument(),
+                           half ? yh.argument() : Argument::none(),
+                           half ? Argument::none() : y.argument(),
+                           Argument::value(GdnMetalArgs{s_.T, s_.hk, s_.hv, kEps})};
   return device_.dispatch(half ? p_.post_half : p_.post_float, args, {{s_.T, 1, 1}, {256, 1, 1}, {}});
 }
 

@@ -1,4 +1,5 @@
-// One GDN layer's pass for the parity program: random inputs, what the scalar reference makes of them, and the kernels.
+// One GDN layer's pass for the parity program: random inputs, what the scalar reference makes of them, and
+// the kernels.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,8 @@ class GdnLayer {
   // Tokens first..first+T-1 of a longer pass's inputs.
   void load_tokens(const GdnInputs& all, size_t first);
 
-  Buffer<float> qkv, alpha, beta, conv_w, a, dt, history, qn, kn, vc, gb, kq, history_out, state, o, z, norm_w, y;
+  Buffer<float> qkv, alpha, beta, conv_w, a, dt, history, qn, kn, vc, gb, kq, history_out, state, o, z,
+      norm_w, y;
   Buffer<uint16_t> yh;
 
  private:

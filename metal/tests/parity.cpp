@@ -36,8 +36,8 @@ std::string command_output(const char* command) {
 std::string machine() {
   std::string cpu = first_line("/proc/cpuinfo", "model name");
   if (cpu.empty()) cpu = command_output("sysctl -n machdep.cpu.brand_string 2>/dev/null");
-  return (cpu.empty() ? "unknown processor" : cpu) + ", " + std::to_string(sysconf(_SC_NPROCESSORS_ONLN)) + " processors, " +
-         command_output("uname -sm");
+  return (cpu.empty() ? "unknown processor" : cpu) + ", " + std::to_string(sysconf(_SC_NPROCESSORS_ONLN)) +
+         " processors, " + command_output("uname -sm");
 }
 
 }  // namespace
@@ -125,7 +125,8 @@ void Report::line(const std::string& name, const Verdict& v) {
   cases_ += text + "\n";
 }
 
-void Report::table(const std::string& caption, const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows) {
+void Report::table(const std::string& caption, const std::vector<std::string>& head,
+                   const std::vector<std::vector<std::string>>& rows) {
   std::string t = caption + "\n\n|";
   for (const std::string& h : head) t += " " + h + " |";
   t += "\n|";
@@ -140,10 +141,12 @@ void Report::table(const std::string& caption, const std::vector<std::string>& h
 
 Status Report::write(const std::string& path, const Device& device) const {
   std::ofstream out(path);
-  out << "# " << title_ << "\n\n- machine: " << machine() << "\n- device: " << device.description() << "\n- commit: "
-      << command_output("git rev-parse --short HEAD 2>/dev/null") << "\n- verdict: " << passed_ << " cases equal, " << failed_
-      << " different: **" << (all_passed() ? "PASS" : "FAIL") << "**\n\n"
-      << tables_ << "Cases, each by memcmp:\n\n```\n" << cases_ << "```\n";
+  out << "# " << title_ << "\n\n- machine: " << machine() << "\n- device: " << device.description()
+      << "\n- commit: " << command_output("git rev-parse --short HEAD 2>/dev/null")
+      << "\n- verdict: " << passed_ << " cases equal, " << failed_ << " different: **"
+      << (all_passed() ? "PASS" : "FAIL") << "**\n\n"
+      << tables_ << "Cases, each by memcmp:\n\n```\n"
+      << cases_ << "```\n";
   if (!out.flush()) return resource_error("cannot write the report '" + path + "'");
   return {};
 }
@@ -180,7 +183,8 @@ Samples summarise(std::vector<double> v) {
   double sum = 0;
   for (double x : v) sum += x;
   const size_t n = v.size();
-  return {n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2, v.front(), v.back(), sum / static_cast<double>(n)};
+  return {n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2, v.front(), v.back(),
+          sum / static_cast<double>(n)};
 }
 
 double median_ratio(const std::vector<double>& candidate, const std::vector<double>& baseline) {

@@ -1,4 +1,5 @@
-// What the two parity programs share: buffers with poison and guards, comparison by words, random data, the report.
+// What the two parity programs share: buffers with poison and guards, comparison by words, random data, the
+// report.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace argon::metal {
 
-// Device memory of `count` elements between two guards. Inputs are filled, outputs poisoned with a NaN pattern, so that a
-// word that a kernel does not write, or writes outside, shows.
+// Device memory of `count` elements between two guards. Inputs are filled, outputs poisoned with a NaN
+// pattern, so that a word that a kernel does not write, or writes outside, shows.
 template <class T>
 class Buffer {
  public:
@@ -37,7 +38,8 @@ class Buffer {
   size_t count_;
 };
 
-// Deterministic data. Uniform values; about one in 64 is +0, -0 or so small that products with it are subnormal.
+// Deterministic data. Uniform values; about one in 64 is +0, -0 or so small that products with it are
+// subnormal.
 std::vector<float> random_floats(uint64_t seed, size_t n, float low, float high);
 uint64_t mix(uint64_t x);
 
@@ -69,7 +71,8 @@ class Report {
  public:
   explicit Report(std::string title) : title_(std::move(title)) {}
   void line(const std::string& name, const Verdict& v);
-  void table(const std::string& caption, const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows);
+  void table(const std::string& caption, const std::vector<std::string>& head,
+             const std::vector<std::vector<std::string>>& rows);
   bool all_passed() const { return failed_ == 0 && passed_ > 0; }
   // A Markdown page: machine, commit, cases, tables, verdict.
   Status write(const std::string& path, const Device& device) const;

@@ -1,5 +1,5 @@
-// The scalar references once more, the same source compiled with the processor's fma instruction: same bits (fma32 is
-// correctly rounded either way), several times the speed of the portable form at T = 2048.
+// The scalar references once more, the same source compiled with the processor's fma instruction: same bits
+// (fma32 is correctly rounded either way), several times the speed of the portable form at T = 2048.
 #pragma once
 
 #include "ops/gated_residual/gated_residual.h"

@@ -1,6 +1,7 @@
-// metal_stdlib for the dialect pass: C++ for OpenCL with Metal's address spaces mapped to its own. Nothing here runs;
-// this pass only refuses what a Metal compiler would refuse and the executor's C++ would let through: a pointer in the
-// wrong address space, double, function pointers, virtual functions, new, and so on.
+// metal_stdlib for the dialect pass: C++ for OpenCL with Metal's address spaces mapped to its own. Nothing
+// here runs; this pass only refuses what a Metal compiler would refuse and the executor's C++ would let
+// through: a pointer in the wrong address space, double, function pointers, virtual functions, new, and so
+// on.
 #pragma clang system_header
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 
@@ -67,7 +68,7 @@ bool simd_any(bool);
 
 enum memory_order { memory_order_relaxed };
 #define ARGON_ATOMIC(name, SPACE, A, T) T name(SPACE A*, T, memory_order);
-#define ARGON_ATOMICS(name)                  \
+#define ARGON_ATOMICS(name)                       \
   ARGON_ATOMIC(name, __global, atomic_uint, uint) \
   ARGON_ATOMIC(name, __local, atomic_uint, uint)  \
   ARGON_ATOMIC(name, __global, atomic_int, int)   \

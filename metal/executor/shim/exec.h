@@ -1,5 +1,6 @@
-// metal_stdlib for kernels that run on the CPU: in front of the rewritten text of a .metal file (see rewrite.h).
-// Address spaces have been taken out by the rewrite; the dialect pass (dialect.h) is what proves them right.
+// metal_stdlib for kernels that run on the CPU: in front of the rewritten text of a .metal file (see
+// rewrite.h). Address spaces have been taken out by the rewrite; the dialect pass (dialect.h) is what proves
+// them right.
 #pragma once
 #pragma clang system_header
 
@@ -18,8 +19,9 @@ extern argon_exec::Library argon_library;
 #define ARGON_EXECUTORS_OWN
 #endif
 #define ARGON_SITE const char *file = __builtin_FILE(), unsigned line = __builtin_LINE()
-#define ARGON_NO_ORDER                                                                                       \
-  __attribute__((unavailable("its order of summation is not documented: write the shuffles out (NUMERICS.md)")))
+#define ARGON_NO_ORDER \
+  __attribute__((      \
+      unavailable("its order of summation is not documented: write the shuffles out (NUMERICS.md)")))
 
 template <class T, class U>
 inline T as_type(U u) {
@@ -44,7 +46,9 @@ inline mem_flags operator|(mem_flags a, mem_flags b) { return (mem_flags)((uint)
 inline void threadgroup_barrier(mem_flags flags, ARGON_SITE) {
   argon_hooks.threadgroup_barrier((uint)flags, file, line);
 }
-inline void simdgroup_barrier(mem_flags flags, ARGON_SITE) { argon_hooks.simdgroup_barrier((uint)flags, file, line); }
+inline void simdgroup_barrier(mem_flags flags, ARGON_SITE) {
+  argon_hooks.simdgroup_barrier((uint)flags, file, line);
+}
 
 struct argon_lanes {
   argon_exec::Exchange x;
@@ -119,19 +123,19 @@ inline bool simd_any(bool p, ARGON_SITE) { return (ulong)simd_ballot(p, file, li
 inline bool simd_all(bool p, ARGON_SITE) { return (ulong)simd_ballot(!p, file, line) == 0; }
 
 // Reductions and prefix sums of integers are exact in any order. Of floats they are refused.
-#define ARGON_SIMD_FOLD(name, begin, first, step)                                             \
-  template <class T>                                                                          \
-  inline T name(T v, ARGON_SITE) {                                                            \
+#define ARGON_SIMD_FOLD(name, begin, first, step)                                               \
+  template <class T>                                                                            \
+  inline T name(T v, ARGON_SITE) {                                                              \
     static_assert(sizeof(T) == 0 || T(1) / 2 == 0, #name " of floats: write the shuffles out"); \
-    const argon_lanes l = argon_exchange(#name, v, file, line);                               \
-    T r = first;                                                                              \
-    for (uint i = begin; i < l.x.lanes; ++i) {                                                \
-      const T o = l.at<T>(i);                                                                 \
-      step;                                                                                   \
-    }                                                                                         \
-    return r;                                                                                 \
-  }                                                                                           \
-  ARGON_NO_ORDER float name(float);                                                           \
+    const argon_lanes l = argon_exchange(#name, v, file, line);                                 \
+    T r = first;                                                                                \
+    for (uint i = begin; i < l.x.lanes; ++i) {                                                  \
+      const T o = l.at<T>(i);                                                                   \
+      step;                                                                                     \
+    }                                                                                           \
+    return r;                                                                                   \
+  }                                                                                             \
+  ARGON_NO_ORDER float name(float);                                                             \
   ARGON_NO_ORDER half name(half);
 ARGON_SIMD_FOLD(simd_sum, 0, (T)0, r = (T)(r + o))
 ARGON_SIMD_FOLD(simd_product, 0, (T)1, r = (T)(r * o))
@@ -144,11 +148,11 @@ ARGON_SIMD_FOLD(simd_prefix_exclusive_sum, 0, (T)0, if (i < l.x.lane) r = (T)(r 
 ARGON_SIMD_FOLD(simd_prefix_inclusive_sum, 0, (T)0, if (i <= l.x.lane) r = (T)(r + o))
 
 enum memory_order { memory_order_relaxed };
-#define ARGON_ATOMICS(name, builtin)                                                             \
-  template <class A, class T>                                                                    \
-  ARGON_UNINSTRUMENTED decltype(A::value) name(A* a, T v, memory_order) {                        \
-    argon_hooks.access(&a->value, 4, argon_exec::kAtomic, __builtin_return_address(0));          \
-    return builtin(&a->value, (decltype(A::value))v, __ATOMIC_RELAXED);                          \
+#define ARGON_ATOMICS(name, builtin)                                                    \
+  template <class A, class T>                                                           \
+  ARGON_UNINSTRUMENTED decltype(A::value) name(A* a, T v, memory_order) {               \
+    argon_hooks.access(&a->value, 4, argon_exec::kAtomic, __builtin_return_address(0)); \
+    return builtin(&a->value, (decltype(A::value))v, __ATOMIC_RELAXED);                 \
   }
 ARGON_ATOMICS(atomic_fetch_add_explicit, __atomic_fetch_add)
 ARGON_ATOMICS(atomic_fetch_sub_explicit, __atomic_fetch_sub)
@@ -215,10 +219,10 @@ struct argon_size<void> {
 
 template <class T>
 struct argon_constant_kind;
-#define ARGON_CONSTANT_KIND(T, K)               \
-  template <>                                   \
-  struct argon_constant_kind<T> {               \
-    enum { kind = argon_exec::K };              \
+#define ARGON_CONSTANT_KIND(T, K)  \
+  template <>                      \
+  struct argon_constant_kind<T> {  \
+    enum { kind = argon_exec::K }; \
   };
 ARGON_CONSTANT_KIND(bool, kBool)
 ARGON_CONSTANT_KIND(int, kInt)
@@ -230,7 +234,8 @@ ARGON_CONSTANT_KIND(ushort, kUshort)
 struct argon_constant : argon_exec::FunctionConstant {
   template <class T>
   argon_constant(const char* n, unsigned i, T* v)
-      : argon_exec::FunctionConstant{n, i, (unsigned)argon_constant_kind<T>::kind, sizeof(T), v, argon_library.constants} {
+      : argon_exec::FunctionConstant{n,         i, (unsigned)argon_constant_kind<T>::kind,
+                                     sizeof(T), v, argon_library.constants} {
     argon_library.constants = this;
   }
 };

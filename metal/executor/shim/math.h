@@ -1,34 +1,35 @@
-// The arithmetic of metal_stdlib whose result is fixed to the last bit: everything here is exact or correctly rounded.
-// exp, log, sin, pow, rsqrt and their like are left out on purpose: their roundings are Apple's own, and a kernel that
-// used them could not keep the numeric contract. min and max of floats give the first argument when both compare equal.
-#define ARGON_UNARY(name, T, expression)  \
+// The arithmetic of metal_stdlib whose result is fixed to the last bit: everything here is exact or correctly
+// rounded. exp, log, sin, pow, rsqrt and their like are left out on purpose: their roundings are Apple's own,
+// and a kernel that used them could not keep the numeric contract. min and max of floats give the first
+// argument when both compare equal.
+#define ARGON_UNARY(name, T, expression) \
   inline T name(T a) { return expression; }
-#define ARGON_LANEWISE1(name, T, N)                     \
-  inline T##N name(T##N a) {                            \
-    T##N r;                                             \
-    for (int i = 0; i < N; ++i) r[i] = name((T)a[i]);   \
-    return r;                                           \
+#define ARGON_LANEWISE1(name, T, N)                   \
+  inline T##N name(T##N a) {                          \
+    T##N r;                                           \
+    for (int i = 0; i < N; ++i) r[i] = name((T)a[i]); \
+    return r;                                         \
   }
-#define ARGON_LANEWISE2(name, T, N)                                \
-  inline T##N name(T##N a, T##N b) {                               \
-    T##N r;                                                        \
-    for (int i = 0; i < N; ++i) r[i] = name((T)a[i], (T)b[i]);     \
-    return r;                                                      \
+#define ARGON_LANEWISE2(name, T, N)                            \
+  inline T##N name(T##N a, T##N b) {                           \
+    T##N r;                                                    \
+    for (int i = 0; i < N; ++i) r[i] = name((T)a[i], (T)b[i]); \
+    return r;                                                  \
   }
-#define ARGON_LANEWISE3(name, T, N)                                        \
-  inline T##N name(T##N a, T##N b, T##N c) {                               \
-    T##N r;                                                                \
-    for (int i = 0; i < N; ++i) r[i] = name((T)a[i], (T)b[i], (T)c[i]);    \
-    return r;                                                              \
+#define ARGON_LANEWISE3(name, T, N)                                     \
+  inline T##N name(T##N a, T##N b, T##N c) {                            \
+    T##N r;                                                             \
+    for (int i = 0; i < N; ++i) r[i] = name((T)a[i], (T)b[i], (T)c[i]); \
+    return r;                                                           \
   }
 #define ARGON_EACH_WIDTH(M, name, T) M(name, T, 2) M(name, T, 3) M(name, T, 4)
 
-#define ARGON_MINMAX(T)                                        \
-  inline T min(T a, T b) { return b < a ? b : a; }             \
-  inline T max(T a, T b) { return a < b ? b : a; }             \
+#define ARGON_MINMAX(T)                                           \
+  inline T min(T a, T b) { return b < a ? b : a; }                \
+  inline T max(T a, T b) { return a < b ? b : a; }                \
   inline T clamp(T x, T lo, T hi) { return min(max(x, lo), hi); } \
-  ARGON_EACH_WIDTH(ARGON_LANEWISE2, min, T)                    \
-  ARGON_EACH_WIDTH(ARGON_LANEWISE2, max, T)                    \
+  ARGON_EACH_WIDTH(ARGON_LANEWISE2, min, T)                       \
+  ARGON_EACH_WIDTH(ARGON_LANEWISE2, max, T)                       \
   ARGON_EACH_WIDTH(ARGON_LANEWISE3, clamp, T)
 ARGON_MINMAX(char)
 ARGON_MINMAX(uchar)

@@ -1,5 +1,6 @@
-// Metal's scalar and vector types as clang's vector extensions, for the executor and for the dialect pass. Swizzles are
-// the compiler's own. A constructor call such as float4(a, b) is rewritten to argon_make<float4>(a, b) before it gets here.
+// Metal's scalar and vector types as clang's vector extensions, for the executor and for the dialect pass.
+// Swizzles are the compiler's own. A constructor call such as float4(a, b) is rewritten to
+// argon_make<float4>(a, b) before it gets here.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -18,18 +19,18 @@ typedef long ptrdiff_t;
 template <class T>
 struct argon_vec;
 
-#define ARGON_SCALAR(T)   \
-  template <>             \
-  struct argon_vec<T> {   \
-    typedef T element;    \
-    enum { size = 1 };    \
+#define ARGON_SCALAR(T) \
+  template <>           \
+  struct argon_vec<T> { \
+    typedef T element;  \
+    enum { size = 1 };  \
   };
-#define ARGON_VECTOR(T, N)                                \
-  typedef T T##N __attribute__((ext_vector_type(N)));     \
-  template <>                                             \
-  struct argon_vec<T##N> {                                \
-    typedef T element;                                    \
-    enum { size = N };                                    \
+#define ARGON_VECTOR(T, N)                            \
+  typedef T T##N __attribute__((ext_vector_type(N))); \
+  template <>                                         \
+  struct argon_vec<T##N> {                            \
+    typedef T element;                                \
+    enum { size = N };                                \
   };
 #define ARGON_VECTORS(T) ARGON_SCALAR(T) ARGON_VECTOR(T, 2) ARGON_VECTOR(T, 3) ARGON_VECTOR(T, 4)
 
@@ -80,7 +81,8 @@ inline V argon_put(V v, A a, Rest... rest) {
 }
 template <class V, class A>
 inline V argon_make(A a) {
-  static_assert(argon_vec<A>::size == 1 || argon_vec<A>::size == argon_vec<V>::size, "no such vector conversion");
+  static_assert(argon_vec<A>::size == 1 || argon_vec<A>::size == argon_vec<V>::size,
+                "no such vector conversion");
   V v;
   for (int i = 0; i < argon_vec<V>::size; ++i)
     v[i] = (typename argon_vec<V>::element)argon_element<argon_vec<A>::size == 1>::at(a, i);
