@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <cmath>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,8 @@ struct Broken {
   std::vector<const char*> says;
   bool without_checks = false;  // found by the fast form too
 };
+
+void PrintTo(const Broken& b, std::ostream* out) { *out << b.name; }
 
 class BrokenKernel : public ::testing::TestWithParam<Broken> {};
 
