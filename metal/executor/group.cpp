@@ -27,22 +27,34 @@ std::string triple(const argon_exec::Uint3& v) {
 }  // namespace
 
 const argon_exec::Hooks& executor_hooks() {
+  // A service that found a fault returns like any other, so that nothing it made is lost; then the fiber
+  // stops for good.
   static const argon_exec::Hooks hooks = {
       [](unsigned flags, const char* file, unsigned line) {
         t_runner->threadgroup_barrier(flags, file, line);
+        t_runner->leave_if_faulty();
       },
-      [](unsigned flags, const char* file, unsigned line) { t_runner->simdgroup_barrier(flags, file, line); },
+      [](unsigned flags, const char* file, unsigned line) {
+        t_runner->simdgroup_barrier(flags, file, line);
+        t_runner->leave_if_faulty();
+      },
       [](const char* operation, const void* value, unsigned bytes, const char* file, unsigned line) {
-        return t_runner->exchange(operation, value, bytes, file, line);
+        const argon_exec::Exchange x = t_runner->exchange(operation, value, bytes, file, line);
+        t_runner->leave_if_faulty();
+        return x;
       },
       [](unsigned id, unsigned long bytes, unsigned long align, const char* file, unsigned line) {
-        return t_runner->threadgroup_variable(id, bytes, align, file, line);
+        void* p = t_runner->threadgroup_variable(id, bytes, align, file, line);
+        t_runner->leave_if_faulty();
+        return p;
       },
       [](const void* address, unsigned long bytes, unsigned kind, const void* pc) {
         t_runner->access(address, bytes, kind, pc);
+        t_runner->leave_if_faulty();
       },
       [](unsigned kind, const char* what, const char* file, unsigned line) {
         t_runner->report(kind, what, file, line);
+        t_runner->leave_if_faulty();
       },
   };
   return hooks;
@@ -227,6 +239,9 @@ std::string GroupRunner::thread_name(uint32_t index) const {
 
 void GroupRunner::fail(const std::string& where, const std::string& what) {
   fault_ = where + ": error: " + what + thread_name(current_);
+}
+
+void GroupRunner::leave() {
   Fiber& f = self();
   f.state = State::kDone;
   before_yield(host_, f.stack, true);
@@ -234,15 +249,16 @@ void GroupRunner::fail(const std::string& where, const std::string& what) {
   __builtin_unreachable();
 }
 
-void GroupRunner::same_site(const Site& expected, const Site& here, const char* who) {
+bool GroupRunner::same_site(const Site& expected, const Site& here, const char* who) {
   if (expected.line == here.line &&
       (expected.file == here.file || std::strcmp(expected.file, here.file) == 0) &&
       std::strcmp(expected.operation, here.operation) == 0) {
-    return;
+    return true;
   }
   fail(at(here.file, here.line), std::string(here.operation) + " is not reached by all threads of the " +
                                      who + ": others wait in " + expected.operation + " at " +
                                      at(expected.file, expected.line));
+  return false;
 }
 
 void GroupRunner::threadgroup_barrier(unsigned flags, const char* file, unsigned line) {
@@ -251,7 +267,7 @@ void GroupRunner::threadgroup_barrier(unsigned flags, const char* file, unsigned
     barrier_site_ = here;
     barrier_orders_ = true;
   } else {
-    same_site(barrier_site_, here, "threadgroup");
+    if (!same_site(barrier_site_, here, "threadgroup")) return;
   }
   barrier_orders_ = barrier_orders_ && (flags & kThreadgroupFlag) != 0;
   if (++waiting_ < threads_) return wait(State::kAtBarrier, here);
@@ -266,7 +282,7 @@ void GroupRunner::simd_arrive(const Site& site, Simdgroup& g) {
   if (g.waiting == 0) {
     g.site = site;
   } else {
-    same_site(g.site, site, "simdgroup");
+    if (!same_site(g.site, site, "simdgroup")) return;
   }
   if (++g.waiting < g.lanes) return wait(State::kAtSimd, site);
   g.waiting = 0;
@@ -304,6 +320,7 @@ void* GroupRunner::threadgroup_variable(unsigned id, size_t bytes, size_t align,
   if (offset + bytes > kMaxThreadgroupBytes) {
     fail(at(file, line), "threadgroup memory of " + std::to_string(offset + bytes) + " bytes; at most " +
                              std::to_string(kMaxThreadgroupBytes) + " are there");
+    return nullptr;
   }
   arena_used_ = offset + bytes;
   std::memset(arena_ + offset, 0xff, bytes);  // NaNs, lest a read before a write look right
@@ -328,21 +345,21 @@ void GroupRunner::threadgroup_access(size_t offset, size_t bytes, unsigned kind,
      : write                     ? counters_.threadgroup_stores
                                  : counters_.threadgroup_loads);
   if (offset + bytes > arena_used_) {
-    fail(job_->library->source_line(pc),
-         std::string(write ? "write" : "read") + " outside the threadgroup's variables");
+    return fail(job_->library->source_line(pc),
+                std::string(write ? "write" : "read") + " outside the threadgroup's variables");
   }
   const ShadowFault f = shadow_.access(offset, bytes, write, kind == argon_exec::kAtomic, current_,
                                        current_ / argon_exec::kLanes);
   if (f.kind == ShadowFault::Kind::kNone) return;
   const std::string where = job_->library->source_line(pc), variable = variable_at(offset);
   if (f.kind == ShadowFault::Kind::kUnwritten)
-    fail(where, "threadgroup memory read before it was written: " + variable);
+    return fail(where, "threadgroup memory read before it was written: " + variable);
   const std::string other = f.other == Shadow::kMany
                                 ? "other threads"
                                 : "thread " + triple(fibers_[f.other].call.thread_position_in_threadgroup);
-  fail(where, "two threads on one threadgroup address with no barrier between: this one " +
-                  std::string(write ? "writes " : "reads ") + variable + ", which " + other +
-                  (f.other_wrote ? " wrote" : " read"));
+  return fail(where, "two threads on one threadgroup address with no barrier between: this one " +
+                         std::string(write ? "writes " : "reads ") + variable + ", which " + other +
+                         (f.other_wrote ? " wrote" : " read"));
 }
 
 void GroupRunner::access(const void* address, size_t bytes, unsigned kind, const void* pc) {
@@ -351,7 +368,7 @@ void GroupRunner::access(const void* address, size_t bytes, unsigned kind, const
   const bool natural = (kind & argon_exec::kNatural) != 0;
   kind &= ~static_cast<unsigned>(argon_exec::kNatural);
   if (natural && p % bytes != 0) {
-    fail(job_->library->source_line(pc), "misaligned access of " + std::to_string(bytes) + " bytes");
+    return fail(job_->library->source_line(pc), "misaligned access of " + std::to_string(bytes) + " bytes");
   }
   const auto arena = reinterpret_cast<uintptr_t>(arena_);
   if (p - arena < kMaxThreadgroupBytes) return threadgroup_access(p - arena, bytes, kind, pc);
@@ -386,11 +403,11 @@ void GroupRunner::access(const void* address, size_t bytes, unsigned kind, const
               "' (buffer " + std::to_string(near->index) + ", " + std::to_string(near->end - near->begin) +
               " bytes)";
     }
-    fail(job_->library->source_line(pc), what);
+    return fail(job_->library->source_line(pc), what);
   }
   if (write && !in->writable) {
-    fail(job_->library->source_line(pc), "write to '" + std::string(in->name) + "' (buffer " +
-                                             std::to_string(in->index) + "), which is read-only");
+    return fail(job_->library->source_line(pc), "write to '" + std::string(in->name) + "' (buffer " +
+                                                    std::to_string(in->index) + "), which is read-only");
   }
   if (kind == argon_exec::kAtomic) {
     ++counters_.atomics;
@@ -414,15 +431,15 @@ void GroupRunner::report(unsigned kind, const char* what, const char* file, unsi
     case argon_exec::kWrap:
       // The exact math works on bit patterns, where wrapping is meant.
       if (std::strncmp(file, "base/", 5) == 0 || std::strstr(file, "/base/") != nullptr) return;
-      fail(where, std::string(what) + " wraps in 32 bits: an offset made from it points elsewhere");
+      return fail(where, std::string(what) + " wraps in 32 bits: an offset made from it points elsewhere");
     case argon_exec::kMisaligned:
-      fail(where, "misaligned access of type " + std::string(what));
+      return fail(where, "misaligned access of type " + std::string(what));
     case argon_exec::kIndex:
-      fail(where, "index outside the array of type " + std::string(what));
+      return fail(where, "index outside the array of type " + std::string(what));
     case argon_exec::kLane:
-      fail(where, std::string(what) + " reads a lane that does not exist");
+      return fail(where, std::string(what) + " reads a lane that does not exist");
     default:
-      fail(where, what);
+      return fail(where, what);
   }
 }
 

@@ -62,6 +62,11 @@ class GroupRunner {
   void access(const void* address, size_t bytes, unsigned kind, const void* pc);
   void report(unsigned kind, const char* what, const char* file, unsigned line);
 
+  // Called from a fiber: does not come back when the fiber has done something wrong.
+  void leave_if_faulty() {
+    if (!fault_.empty()) leave();
+  }
+
  private:
   enum class State : uint8_t { kReady, kAtBarrier, kAtSimd, kDone };
   struct Site {
@@ -92,11 +97,12 @@ class GroupRunner {
   void prepare(const Job& job, uint64_t group);
   void resume(uint32_t index);
   void wait(State state, const Site& site);
-  void same_site(const Site& expected, const Site& here, const char* who);
+  bool same_site(const Site& expected, const Site& here, const char* who);
   void simd_arrive(const Site& site, Simdgroup& g);
   void stuck();
   void threadgroup_access(size_t offset, size_t bytes, unsigned kind, const void* pc);
-  [[noreturn]] void fail(const std::string& where, const std::string& what);
+  void fail(const std::string& where, const std::string& what);
+  [[noreturn]] void leave();
   std::string thread_name(uint32_t index) const;
   std::string variable_at(size_t offset) const;
   Fiber& self() { return fibers_[current_]; }
