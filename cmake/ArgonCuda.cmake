@@ -3,8 +3,10 @@
 set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "GPU architectures to build for (80 and newer)")
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
+# CMake 3.25 does not know that this nvcc speaks C++20.
+set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 set(CMAKE_CUDA_STANDARD 20)
-set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_FLAGS_RELEASE "-O2")
 set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 if(ARGON_CCACHE)
