@@ -68,6 +68,7 @@ Result<void*> CudaBackend::allocate(size_t bytes) {
 }
 
 void CudaBackend::free(void* p, size_t) {
+  queue_.flush();
   queue_.check(cudaStreamSynchronize(queue_.stream()), "computing");
   cudaFree(p);
 }
@@ -135,6 +136,7 @@ cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices,
   }
   queue_.copy(copy, w.data, all);
   cuda::split_weights(queue_, v, matrices, static_cast<const uint8_t*>(copy));
+  queue_.flush();
   queue_.check(cudaStreamSynchronize(queue_.stream()), "preparing weights");
   cudaFree(copy);
   split_[w.data] = v;

@@ -2,6 +2,8 @@
 // any weight type. Compile with --fmad=false --ftz=true --prec-div=true --prec-sqrt=true (cmake/ArgonCuda.cmake).
 #pragma once
 
+#include <cuda_fp16.h>
+
 #include <cstdint>
 
 #include "base/exact_math.h"
@@ -69,7 +71,7 @@ __device__ inline float inverse_root(int64_t n) {
 
 // Reads an element of a cache of either type.
 __device__ inline float load_kv(const void* p, bool f16, int64_t i) {
-  return f16 ? f16_to_f32(static_cast<const uint16_t*>(p)[i]) : static_cast<const float*>(p)[i];
+  return f16 ? __half2float(static_cast<const __half*>(p)[i]) : static_cast<const float*>(p)[i];
 }
 
 // A float whose order as an unsigned integer is the order of the numbers; -0 counts as +0, subnormals as 0.

@@ -6,6 +6,10 @@
 
 namespace argon::cuda {
 
+class Queue;
+// The kernels of qsa_attention_heads.cu; false when they do not take this shape.
+bool attention_heads(Queue& queue, const ops::QsaAttentionArgs& a);
+
 struct Kept {
   const int32_t* blocks;
   int64_t r, in_blocks, tail, size;
