@@ -15,13 +15,13 @@ Status no_memory(size_t bytes, const char* what) {
   size_t free = 0, total = 0;
   cudaGetLastError();
   cudaMemGetInfo(&free, &total);
-  return resource_error("cannot get " + mebibytes(bytes) + " of GPU memory for " + what + ": " + mebibytes(free) +
-                        " of " + mebibytes(total) +
+  return resource_error("cannot get " + mebibytes(bytes) + " of GPU memory for " + what + ": " +
+                        mebibytes(free) + " of " + mebibytes(total) +
                         " are free; a smaller context (-c) or a smaller file needs less, --backend cpu none");
 }
 
-// Room behind a placed range, for views of one tensor that start inside it and end behind it (the file's fused
-// gate and up experts: the second view ends one matrix later).
+// Room behind a placed range, for views of one tensor that start inside it and end behind it (the file's
+// fused gate and up experts: the second view ends one matrix later).
 size_t slack(size_t bytes) {
   if (bytes < (size_t{1} << 20)) return bytes;
   return bytes < (size_t{256} << 20) ? bytes / 16 : bytes / 256;

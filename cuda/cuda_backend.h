@@ -73,9 +73,9 @@ class CudaBackend final : public ops::Backend {
   bool is_placed(const void* device, size_t bytes) const;
 
   cuda::StreamQueue queue_;
-  std::map<const uint8_t*, Placed> placed_;              // by host address
-  std::map<const uint8_t*, size_t> placed_on_device_;    // device address: bytes
-  std::map<const void*, cuda::WeightView> split_;        // by device address
+  std::map<const uint8_t*, Placed> placed_;            // by host address
+  std::map<const uint8_t*, size_t> placed_on_device_;  // device address: bytes
+  std::map<const void*, cuda::WeightView> split_;      // by device address
 };
 
 }  // namespace argon

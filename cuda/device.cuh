@@ -1,5 +1,6 @@
 // What the kernels share: the contract's sums over a warp or a block, exact division and root, unpacking of
-// any weight type. Compile with --fmad=false --ftz=true --prec-div=true --prec-sqrt=true (cmake/ArgonCuda.cmake).
+// any weight type. Compile with --fmad=false --ftz=true --prec-div=true --prec-sqrt=true
+// (cmake/ArgonCuda.cmake).
 #pragma once
 
 #include <cuda_fp16.h>
@@ -65,9 +66,7 @@ __device__ inline float inverse_rms(float ss, int64_t n, float eps) {
 }
 
 // f32 quotient 1/sqrt(n), the root rounded first.
-__device__ inline float inverse_root(int64_t n) {
-  return __fdiv_rn(1.0f, __fsqrt_rn(static_cast<float>(n)));
-}
+__device__ inline float inverse_root(int64_t n) { return __fdiv_rn(1.0f, __fsqrt_rn(static_cast<float>(n))); }
 
 // Reads an element of a cache of either type.
 __device__ inline float load_kv(const void* p, bool f16, int64_t i) {

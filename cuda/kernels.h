@@ -1,4 +1,5 @@
-// The operations on the device, one function for each room: they check nothing and put kernels into the queue.
+// The operations on the device, one function for each room: they check nothing and put kernels into the
+// queue.
 #pragma once
 
 #include "cuda/queue.h"

@@ -6,8 +6,8 @@
 namespace argon::cuda {
 namespace {
 
-// A list of this many launches or more is worth a graph; a longer one than the second is cut. Two thirds of the
-// tokens of a long answer find the indexer's block unfinished, so a model's steps come in a few variants.
+// A list of this many launches or more is worth a graph; a longer one than the second is cut. Two thirds of
+// the tokens of a long answer find the indexer's block unfinished, so a model's steps come in a few variants.
 constexpr size_t kShortestGraph = 32, kLongestList = 8192, kMostGraphs = 12;
 
 std::string mebibytes(size_t bytes) { return std::to_string((bytes + (size_t{1} << 20) - 1) >> 20) + " MiB"; }
@@ -67,7 +67,8 @@ void StreamQueue::add(const void* kernel, dim3 grid, int block, size_t shared, c
 uint64_t StreamQueue::signature(const List& list) {
   uint64_t h = list.launches.size();
   for (const Launch& l : list.launches) {
-    h = (h ^ reinterpret_cast<uintptr_t>(l.kernel) ^ static_cast<uint64_t>(l.block) << 48) * 0x9e3779b97f4a7c15u;
+    h = (h ^ reinterpret_cast<uintptr_t>(l.kernel) ^ static_cast<uint64_t>(l.block) << 48) *
+        0x9e3779b97f4a7c15u;
     h ^= h >> 29;
   }
   return h;
@@ -134,7 +135,8 @@ bool StreamQueue::build(Graph& g) {
     p.kernelParams = args;
     cudaGraphNode_t node = nullptr;
     const cudaGraphNode_t* before = g.nodes.empty() ? nullptr : &g.nodes.back();
-    if (cudaGraphAddKernelNode(&node, g.graph, before, g.nodes.empty() ? 0 : 1, &p) != cudaSuccess) return false;
+    if (cudaGraphAddKernelNode(&node, g.graph, before, g.nodes.empty() ? 0 : 1, &p) != cudaSuccess)
+      return false;
     g.nodes.push_back(node);
   }
   return cudaGraphInstantiate(&g.exec, g.graph, 0) == cudaSuccess;
@@ -145,7 +147,9 @@ bool StreamQueue::launch_graph() {
   const uint64_t key = signature(list_);
   Graph* g = nullptr;
   for (const auto& known : graphs_) {
-    const auto same = [&](const Launch& x, const Launch& y) { return x.kernel == y.kernel && x.block == y.block; };
+    const auto same = [&](const Launch& x, const Launch& y) {
+      return x.kernel == y.kernel && x.block == y.block;
+    };
     if (std::equal(known->list.launches.begin(), known->list.launches.end(), list_.launches.begin(),
                    list_.launches.end(), same)) {
       g = known.get();
@@ -158,9 +162,8 @@ bool StreamQueue::launch_graph() {
       return false;
     }
     if (graphs_.size() >= kMostGraphs) {
-      graphs_.erase(std::min_element(graphs_.begin(), graphs_.end(), [](const auto& x, const auto& y) {
-        return x->last_use < y->last_use;
-      }));
+      graphs_.erase(std::min_element(graphs_.begin(), graphs_.end(),
+                                     [](const auto& x, const auto& y) { return x->last_use < y->last_use; }));
     }
     auto made = std::make_unique<Graph>();
     made->list = list_;
@@ -174,8 +177,8 @@ bool StreamQueue::launch_graph() {
   }
   for (size_t i = 0; i < list_.launches.size(); ++i) {
     const Launch &l = list_.launches[i], &old = g->list.launches[i];
-    if (l.grid.x == old.grid.x && l.grid.y == old.grid.y && l.grid.z == old.grid.z && l.shared == old.shared &&
-        std::memcmp(list_.param(l), g->list.param(old), l.bytes) == 0) {
+    if (l.grid.x == old.grid.x && l.grid.y == old.grid.y && l.grid.z == old.grid.z &&
+        l.shared == old.shared && std::memcmp(list_.param(l), g->list.param(old), l.bytes) == 0) {
       continue;
     }
     void* args[] = {list_.param(l)};
@@ -203,7 +206,8 @@ void StreamQueue::write(void* to, const void* from_host, size_t bytes) {
 void StreamQueue::read(void* to_host, const void* from, size_t bytes) {
   flush();
   if (bytes == 0 || !error_.ok()) return;
-  if (check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the device")) {
+  if (check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_),
+            "copying from the device")) {
     check(cudaStreamSynchronize(stream_), "computing");
   }
 }

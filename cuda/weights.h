@@ -28,7 +28,7 @@ struct WeightView {
 
 inline WeightView file_view(const ops::WeightMatrix& w) {
   return {static_cast<const uint8_t*>(w.data), w.type, false, 0, w.rows, w.cols,
-          static_cast<int64_t>(w.row_bytes), 0, 0};
+          static_cast<int64_t>(w.row_bytes),   0,      0};
 }
 
 // Bytes of codes in a block of 32 of the types that are split; 0 for the others.

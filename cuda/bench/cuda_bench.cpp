@@ -185,7 +185,8 @@ int run(int argc, char** argv) {
     bench_model(*b, argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
     return 0;
   }
-  std::fprintf(stderr, "cuda_bench scan | make FILE LAYERS [EXPERTS] | model FILE LAYERS LONGEST [nograph]\n");
+  std::fprintf(stderr,
+               "cuda_bench scan | make FILE LAYERS [EXPERTS] | model FILE LAYERS LONGEST [nograph]\n");
   return 2;
 }
 

@@ -1,5 +1,5 @@
-// Weight types that have kernels of their own: how a lane gets 16 codes of a block of 32 (half 0: values 0-15,
-// half 1: 16-31) and the block's scale and minimum. Rows are rows of one matrix at `data`; n = K/32.
+// Weight types that have kernels of their own: how a lane gets 16 codes of a block of 32 (half 0: values
+// 0-15, half 1: 16-31) and the block's scale and minimum. Rows are rows of one matrix at `data`; n = K/32.
 #pragma once
 
 #include "cuda/device.cuh"

@@ -99,8 +99,7 @@ __global__ void ngram_conv(ops::NgramConvArgs a) {
   float conv = 0.0f;
   for (int64_t tap = 0; tap < a.taps; ++tap) {
     const int64_t from = t - (a.taps - 1 - tap) * a.n;
-    const float x =
-        from >= 0 ? a.nv[from * a.channels + i] : a.window[(from + columns) * a.channels + i];
+    const float x = from >= 0 ? a.nv[from * a.channels + i] : a.window[(from + columns) * a.channels + i];
     const float w = a.conv_w[i * a.taps + tap];
     conv = tap == 0 ? w * x : __fmaf_rn(w, x, conv);
   }

@@ -44,8 +44,8 @@ __device__ inline void copy_async4(void* to, const void* from) {
 
 // Tokens first .. of the pass into a tile; rows past the end are left as they are.
 template <int kHeads>
-__device__ void load_tile(Tile<kHeads>& tile, const ops::GdnScanArgs& a, int64_t first, int key_head, int head,
-                          int column) {
+__device__ void load_tile(Tile<kHeads>& tile, const ops::GdnScanArgs& a, int64_t first, int key_head,
+                          int head, int column) {
   const int count = static_cast<int>(a.s.T - first < kTile ? a.s.T - first : kTile);
   const int hk = static_cast<int>(a.s.hk), hv = static_cast<int>(a.s.hv);
   for (int i = threadIdx.x; i < count * 64; i += kWarps * 32) {

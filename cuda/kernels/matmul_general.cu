@@ -1,5 +1,6 @@
-// Matrix products for every weight type and size, and the quantisation of their inputs: the general way, which
-// the faster kernels of matmul_step.cu and matmul_prompt.cu leave to the types and sizes they do not take.
+// Matrix products for every weight type and size, and the quantisation of their inputs: the general way,
+// which the faster kernels of matmul_step.cu and matmul_prompt.cu leave to the types and sizes they do not
+// take.
 #include "cuda/kernels.h"
 #include "cuda/kernels/matmul.cuh"
 #include "cuda/kernels/unpack.cuh"
@@ -93,9 +94,11 @@ __global__ void __launch_bounds__(128) matmul_float(MatmulParams a) {
     const int64_t t = t0 + j < a.T ? t0 + j : t0;
     x[j] = a.x + (a.slot_row != nullptr ? a.slot_row[t] : t) * K;
   }
+  constexpr int kUnroll =
+      kRows * kCols == 1 ? 16 : 4;  // one sum: loads must be many to be under way together
   float acc[kRows * kCols] = {};
   const auto steps = [&](auto load) {
-#pragma unroll 4
+#pragma unroll kUnroll
     for (int64_t k = lane; k < K; k += 32) {
       float wv[kRows];
 #pragma unroll
@@ -131,8 +134,8 @@ __global__ void __launch_bounds__(128) matmul_float(MatmulParams a) {
 
 template <int kRows, int kCols>
 void launch_float(Queue& queue, const MatmulParams& a) {
-  queue.launch(matmul_float<kRows, kCols>, dim3(blocks_for(a.w.rows, 4 * kRows), blocks_for(a.T, kCols)), 128, 0,
-               a);
+  queue.launch(matmul_float<kRows, kCols>, dim3(blocks_for(a.w.rows, 4 * kRows), blocks_for(a.T, kCols)), 128,
+               0, a);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Matrix products with many rows of x, on the int8 tensor cores: one m16n8k32 instruction is the exact integer
-// dot of a block of 32 for 16 rows of W and 8 rows of x; its steps are then added in float32 in block order.
+// Matrix products with many rows of x, on the int8 tensor cores: one m16n8k32 instruction is the exact
+// integer dot of a block of 32 for 16 rows of W and 8 rows of x; its steps are then added in float32 in block
+// order.
 //
 // A block of 8 warps computes 128 rows of W by 64 rows of x; a warp 16 by 64, so that a tile with few rows of
 // x skips the rest without idle warps. Per turn two blocks of 32 (64 values) are decoded to int8 in shared
@@ -71,16 +72,16 @@ __device__ inline void load_matrices(const uint8_t* p, uint32_t* r) {
 
 __device__ inline void dot_k32(const uint32_t* a, const uint32_t* b, int* c) {
   asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(kMagic));
 }
 
 __device__ inline void dot_k16(uint32_t a0, uint32_t a1, uint32_t b, int* c) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
-      : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-      : "r"(a0), "r"(a1), "r"(b), "r"(kMagic));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+               : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+               : "r"(a0), "r"(a1), "r"(b), "r"(kMagic));
 }
 
 // Blocks of 32 of one turn that are on their way to a stage.
@@ -91,9 +92,10 @@ struct InFlight {
   float d;
   int sums;
 
-  // Thread i: block i%2 of row i/2 of W; chunk i%4 of row i/4 of x; and, if i < 128, d and sums of block i%2 of
-  // row i/2 of x.
-  __device__ void fetch(const MatmulParams& a, const uint8_t* data, int64_t m0, const int* rows, int n, int b0) {
+  // Thread i: block i%2 of row i/2 of W; chunk i%4 of row i/4 of x; and, if i < 128, d and sums of block i%2
+  // of row i/2 of x.
+  __device__ void fetch(const MatmulParams& a, const uint8_t* data, int64_t m0, const int* rows, int n,
+                        int b0) {
     const int i = static_cast<int>(threadIdx.x);
     const int b = b0 + i % 2 < n ? b0 + i % 2 : n - 1;
     const int64_t m = m0 + i / 2 < a.w.rows ? m0 + i / 2 : a.w.rows - 1;
@@ -139,9 +141,9 @@ __global__ void __launch_bounds__(kThreads, 2) matmul_prompt_kernel(MatmulParams
   __shared__ int rows[kCols];
   const bool grouped = a.expert_begin != nullptr;
   const int first_slot = grouped ? a.expert_begin[blockIdx.y] : static_cast<int>(blockIdx.y) * kCols;
-  const int stop = grouped                        ? a.expert_begin[blockIdx.y + 1]
+  const int stop = grouped                    ? a.expert_begin[blockIdx.y + 1]
                    : first_slot + kCols < a.T ? first_slot + kCols
-                                                  : static_cast<int>(a.T);
+                                              : static_cast<int>(a.T);
   const uint8_t* data = a.w.data + (grouped ? blockIdx.y * a.w.matrix_bytes : 0);
   const int64_t m0 = int64_t{blockIdx.x} * kRows;
   const int n = static_cast<int>(a.w.cols / 32), lane = lane_id(), warp = warp_id();

@@ -81,8 +81,8 @@ __global__ void ngram_gate(ops::NgramGateArgs a) {
   const float rk = inverse_rms(warp_dot(key, key, a.H), a.H, a.eps);
   for (int64_t i = lane_id(); i < a.H; i += 32) key[i] = (key[i] * rk) * w_key[i];
   const float rq = inverse_rms(warp_dot(x, x, a.H), a.H, a.eps);
-  const float dot = warp_sum(
-      a.H, [&](float acc, int64_t i) { return __fmaf_rn(key[i], (x[i] * rq) * w_query[i], acc); });
+  const float dot =
+      warp_sum(a.H, [&](float acc, int64_t i) { return __fmaf_rn(key[i], (x[i] * rq) * w_query[i], acc); });
   const float s = dot * inverse_root(a.H);
   const float size = fabsf(s) < 1e-6f ? 1e-6f : fabsf(s);
   const float gate = s == 0.0f ? 0.5f : sigmoid32(copysignf(__fsqrt_rn(size), s));

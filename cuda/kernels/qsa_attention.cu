@@ -21,7 +21,8 @@ __global__ void qsa_attention_any(ops::QsaAttentionArgs a) {
   const Kept tokens(a, t);
   float total_m = 0.0f, total_l = 0.0f;
   for (int64_t s0 = 0; s0 < tokens.size; s0 += ops::kAttentionSegment) {
-    const int64_t stop = s0 + ops::kAttentionSegment < tokens.size ? s0 + ops::kAttentionSegment : tokens.size;
+    const int64_t stop =
+        s0 + ops::kAttentionSegment < tokens.size ? s0 + ops::kAttentionSegment : tokens.size;
     float m = 0.0f, l = 0.0f;
     for (int64_t first = s0; first < stop; first += 32) {
       const int count = static_cast<int>(stop - first < 32 ? stop - first : 32);

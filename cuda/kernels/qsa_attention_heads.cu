@@ -1,11 +1,11 @@
 // Attention over the kept tokens for heads of 64, 128 and 256: a block takes one query and one kv head, its
 // warps four query heads each, so that a row of K and V is read once for all heads that share it.
 //
-// Scores: eight lanes share a key. Lane p of them holds lanes 4p .. 4p+3 of the contract's sum32, for two keys
-// and four heads at a time; the folds of all those sums run together, every step handing over one half, which
-// costs one shuffle per score. Values: a lane owns dh/32 neighbouring values of the output of its four heads
-// and adds the tile's tokens in ascending order, p from shared memory.
-// Few queries: each segment of 128 tokens is a block of its own, and a second kernel merges them from the left.
+// Scores: eight lanes share a key. Lane p of them holds lanes 4p .. 4p+3 of the contract's sum32, for two
+// keys and four heads at a time; the folds of all those sums run together, every step handing over one half,
+// which costs one shuffle per score. Values: a lane owns dh/32 neighbouring values of the output of its four
+// heads and adds the tile's tokens in ascending order, p from shared memory. Few queries: each segment of 128
+// tokens is a block of its own, and a second kernel merges them from the left.
 #include "cuda/kernels.h"
 #include "cuda/kernels/qsa_attention.cuh"
 
@@ -87,7 +87,8 @@ __global__ void __launch_bounds__(32 * kMaxWarps) attention_heads(HeadsParams pa
   const int size = static_cast<int>(tokens.size);
   int s0 = static_cast<int>(blockIdx.z) * static_cast<int>(ops::kAttentionSegment);
   if (s0 >= size) return;
-  const int all_end = params.partial == nullptr ? size : min(size, s0 + static_cast<int>(ops::kAttentionSegment));
+  const int all_end =
+      params.partial == nullptr ? size : min(size, s0 + static_cast<int>(ops::kAttentionSegment));
 
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
@@ -230,7 +231,8 @@ void launch(Queue& queue, const HeadsParams& p) {
   const ops::QsaAttentionArgs& a = p.a;
   const int warps = static_cast<int>((a.nq / a.nkv + kHeads - 1) / kHeads);
   const size_t shared = static_cast<size_t>(warps) * kHeads * (kDh + 32) * sizeof(float);
-  const dim3 grid(static_cast<unsigned>(a.T), static_cast<unsigned>(a.nkv), static_cast<unsigned>(p.segments));
+  const dim3 grid(static_cast<unsigned>(a.T), static_cast<unsigned>(a.nkv),
+                  static_cast<unsigned>(p.segments));
   queue.launch(attention_heads<kDh, Kv>, grid, warps * 32, shared, p);
 }
 

@@ -1,6 +1,6 @@
 // The indexer: keys of blocks, and the exact selection of the best blocks. Scores become unsigned keys in
-// order; the budget-th largest key is found by four passes over its bytes; then the kept blocks are written in
-// ascending order, equal keys from the left as far as the budget reaches.
+// order; the budget-th largest key is found by four passes over its bytes; then the kept blocks are written
+// in ascending order, equal keys from the left as far as the budget reaches.
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
 

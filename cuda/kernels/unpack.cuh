@@ -40,8 +40,8 @@ __device__ inline void unpack_as(const uint8_t* row, int64_t block, int8_t* code
 static __device__ __noinline__ void unpack_any(WeightType type, const uint8_t* row, int64_t b, int8_t* codes,
                                                Steps* s) {
   switch (type) {
-#define ARGON_CASE(T)         \
-  case WeightType::k##T:      \
+#define ARGON_CASE(T)    \
+  case WeightType::k##T: \
     return unpack_as<T>(row, b, codes, s)
     ARGON_CASE(Q8_0);
     ARGON_CASE(Q4_0);

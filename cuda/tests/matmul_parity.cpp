@@ -36,27 +36,26 @@ ParityCases<MatmulArgs> large_cases() {
 
 ParityCases<MatmulGroupedArgs> large_grouped_cases() {
   ParityCases<MatmulGroupedArgs> cases;
-  for (WeightType type : {WeightType::kQ8_0, WeightType::kQ4_K, WeightType::kIQ4_NL, WeightType::kQ4_0,
-                          WeightType::kQ6_K}) {
+  for (WeightType type :
+       {WeightType::kQ8_0, WeightType::kQ4_K, WeightType::kIQ4_NL, WeightType::kQ4_0, WeightType::kQ6_K}) {
     for (const int64_t S : {6, 40, 400}) {
       for (const bool gather : {false, true}) {
-        cases.push_back({std::string(weight_type_name(type)) + ", S " + std::to_string(S), S,
-                         [=](TestArena& a) {
-                           const int64_t E = 6, M = 144, K = 768, T = gather ? S / 2 : S;
-                           MatmulGroupedArgs m{};
-                           m.w.first = ops::matmul_case_weights(a, type, E * M, K);
-                           m.w.first.rows = M;
-                           m.w.experts = E;
-                           m.w.expert_bytes = static_cast<size_t>(M) * m.w.first.row_bytes;
-                           m.x = ops::matmul_case_input(a, T, K, &m.q);
-                           const auto n = static_cast<int32_t>(S);
-                           m.expert_begin = a.copy(std::vector<int32_t>{0, n / 6, n / 6, n / 2, n / 2 + 1, n, n});
-                           m.slot_row = gather ? a.ints(static_cast<size_t>(S), 0, static_cast<int32_t>(T - 1))
-                                               : nullptr;
-                           m.y = a.output<float>(static_cast<size_t>(S * M));
-                           m.S = S;
-                           return m;
-                         }});
+        cases.push_back(
+            {std::string(weight_type_name(type)) + ", S " + std::to_string(S), S, [=](TestArena& a) {
+               const int64_t E = 6, M = 144, K = 768, T = gather ? S / 2 : S;
+               MatmulGroupedArgs m{};
+               m.w.first = ops::matmul_case_weights(a, type, E * M, K);
+               m.w.first.rows = M;
+               m.w.experts = E;
+               m.w.expert_bytes = static_cast<size_t>(M) * m.w.first.row_bytes;
+               m.x = ops::matmul_case_input(a, T, K, &m.q);
+               const auto n = static_cast<int32_t>(S);
+               m.expert_begin = a.copy(std::vector<int32_t>{0, n / 6, n / 6, n / 2, n / 2 + 1, n, n});
+               m.slot_row = gather ? a.ints(static_cast<size_t>(S), 0, static_cast<int32_t>(T - 1)) : nullptr;
+               m.y = a.output<float>(static_cast<size_t>(S * M));
+               m.S = S;
+               return m;
+             }});
       }
     }
   }

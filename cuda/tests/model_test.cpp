@@ -39,15 +39,16 @@ class OnDevice {
   std::unique_ptr<Forward> forward_;
 };
 
-void expect_equal(const std::vector<float>& found, const std::vector<float>& wanted, const std::string& what) {
+void expect_equal(const std::vector<float>& found, const std::vector<float>& wanted,
+                  const std::string& what) {
   ASSERT_EQ(found.size(), wanted.size());
   if (std::memcmp(found.data(), wanted.data(), found.size() * sizeof(float)) == 0) return;
   size_t i = 0, differing = 0;
   for (size_t k = found.size(); k-- > 0;) {
     if (std::memcmp(&found[k], &wanted[k], 4) != 0) i = k, ++differing;
   }
-  ADD_FAILURE() << what << ": " << differing << " of " << found.size() << " logits differ, first " << i << ": "
-                << found[i] << ", wanted " << wanted[i];
+  ADD_FAILURE() << what << ": " << differing << " of " << found.size() << " logits differ, first " << i
+                << ": " << found[i] << ", wanted " << wanted[i];
 }
 
 // T tokens at once, in two passes cut at each of `cuts`, and the last ones token by token.

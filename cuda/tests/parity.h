@@ -1,7 +1,8 @@
 // The parity test of an operation on the device: the arena's arrays are mirrored in device memory with their
-// guards, the pointers in the arguments translated, the operation run, and everything copied back and compared
-// with the scalar reference by words. Operations with weights run twice: with the weights where they are, and
-// placed by the backend, which may lay them out anew. After each comparison a flipped bit must be found.
+// guards, the pointers in the arguments translated, the operation run, and everything copied back and
+// compared with the scalar reference by words. Operations with weights run twice: with the weights where they
+// are, and placed by the backend, which may lay them out anew. After each comparison a flipped bit must be
+// found.
 #pragma once
 
 #include <gtest/gtest.h>
