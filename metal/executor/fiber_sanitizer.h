@@ -17,6 +17,7 @@
 
 #if defined(ARGON_FIBER_ASAN)
 extern "C" void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, size_t size);
+extern "C" void __asan_unpoison_memory_region(void const volatile* address, size_t size);
 extern "C" void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom, size_t* size);
 #elif defined(ARGON_FIBER_TSAN)
 extern "C" void* __tsan_get_current_fiber();
@@ -70,8 +71,11 @@ inline void before_yield([[maybe_unused]] HostStack& host, [[maybe_unused]] Fibe
   __tsan_switch_to_fiber(host.tsan, 0);
 #endif
 }
+// The fiber's frames are given up where they stand.
 inline void release_fiber([[maybe_unused]] FiberStack& fiber) {
-#if defined(ARGON_FIBER_TSAN)
+#if defined(ARGON_FIBER_ASAN)
+  __asan_unpoison_memory_region(fiber.bottom, fiber.size);
+#elif defined(ARGON_FIBER_TSAN)
   if (fiber.tsan != nullptr) __tsan_destroy_fiber(fiber.tsan);
   fiber.tsan = nullptr;
 #endif
