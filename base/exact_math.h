@@ -12,8 +12,8 @@
 //   softplus32  x > 20 ? x : log1p(exp(x)), within 3 ulp for x >= -87.3f
 //   fma32       a*b+c rounded once
 // Subnormal inputs and results count as zero of their sign: run under base/fp_env.h. NaN in gives NaN out
-// (its payload is not promised). The measured bounds are in base/tests/exact_math_test.cpp and
-// _long_test.cpp.
+// (its payload is not promised). Measured over every float (exact_math_long_test): exp, log
+// and log1p 0.90 ulp, sigmoid 2.49, silu 2.87, softplus 1.63.
 //
 // What each compiler must be told: no contraction, no reassociation, no fast math, correctly rounded
 // division.

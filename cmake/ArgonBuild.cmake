@@ -22,7 +22,7 @@ if(ARGON_CCACHE)
 endif()
 
 include(ExactMath)
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Werror>")
 include_directories(${CMAKE_SOURCE_DIR})
 
 # argon_library(NAME SOURCES a.cpp ... [DEPS lib ...]): a static library of the engine.

@@ -1,6 +1,6 @@
 # The compiler's part of the numeric contract (NUMERICS.md), applied to every target: no contraction, no reassociation,
 # no fast math. Instruction sets are chosen per file (argon_isa) and at run time, never for the whole build.
-add_compile_options(-ffp-contract=off -fno-fast-math -fno-math-errno -fno-trapping-math)
+add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffp-contract=off;-fno-fast-math;-fno-math-errno;-fno-trapping-math>")
 
 # argon_isa(ISA file.cpp ...): compile files for one instruction set level.
 function(argon_isa isa)

@@ -13,6 +13,13 @@
 #include "base/exact_math.h"
 #include "base/half.h"
 
+// Declares a table that codecs index at run time: nvcc wants the copy that device code reads in device memory.
+#if defined(__CUDA_ARCH__)
+#define ARGON_TABLE static __device__ constexpr
+#else
+#define ARGON_TABLE inline constexpr
+#endif
+
 namespace argon {
 
 // Step i covers codes 32/n*i .. 32/n*(i+1)-1. Value = code*sw[i] rounded once; with has_min fma(code, sw[i],

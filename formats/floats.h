@@ -9,15 +9,15 @@ inline namespace ARGON_ISA_NS {
 
 struct F32 {
   static constexpr int kValueBytes = 4;
-  static inline float load(const uint8_t* p) { return f32_from_bits(load_u32(p)); }
+  static ARGON_MATH_FN float load(const uint8_t* p) { return f32_from_bits(load_u32(p)); }
 };
 struct F16 {
   static constexpr int kValueBytes = 2;
-  static inline float load(const uint8_t* p) { return load_f16(p); }
+  static ARGON_MATH_FN float load(const uint8_t* p) { return load_f16(p); }
 };
 struct BF16 {
   static constexpr int kValueBytes = 2;
-  static inline float load(const uint8_t* p) { return bf16_to_f32(static_cast<uint16_t>(load_u16(p))); }
+  static ARGON_MATH_FN float load(const uint8_t* p) { return bf16_to_f32(static_cast<uint16_t>(load_u16(p))); }
 };
 
 // `n` values at `row` to float32.

@@ -22,7 +22,7 @@ struct IQ1_M {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     const uint8_t* s = b.scales;
     const uint32_t d_bits = s[1] >> 4 | (s[3] & 0xf0u) | (s[5] & 0xf0u) << 4 | (s[7] & 0xf0u) << 8;

@@ -22,7 +22,7 @@ struct IQ1_S {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     const uint32_t h = load_u16(b.h + 2 * sub);
     const int shift = h & 0x8000u ? -1 : 1;

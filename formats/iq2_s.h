@@ -24,7 +24,7 @@ struct IQ2_S {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     for (int k = 0; k < 4; ++k) {
       const int index = b.q[4 * sub + k] | (b.h[sub] >> 2 * k & 3) << 8;

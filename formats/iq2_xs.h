@@ -22,7 +22,7 @@ struct IQ2_XS {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     for (int k = 0; k < 4; ++k) {
       const uint32_t word = load_u16(b.q + 8 * sub + 2 * k);

@@ -24,7 +24,7 @@ struct IQ3_S {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     const uint8_t* q = b.q + 8 * sub;
     const int h = b.h[sub];

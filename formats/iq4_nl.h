@@ -7,7 +7,7 @@
 namespace argon {
 
 // The 16 values of IQ4_NL and IQ4_XS (data of the published format).
-inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+ARGON_TABLE int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
 
 inline namespace ARGON_ISA_NS {
@@ -24,7 +24,7 @@ struct IQ4_NL {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     static_cast<void>(sub);
     for (int j = 0; j < 16; ++j) {

@@ -52,19 +52,19 @@ inline constexpr uint8_t kLevels3S[8] = {1, 3, 5, 7, 9, 11, 13, 15};
 
 }  // namespace grid_detail
 
-inline constexpr auto kGridIq2Xxs =
+ARGON_TABLE auto kGridIq2Xxs =
     grid_detail::expand<uint64_t>(grid_detail::kIq2Xxs, grid_detail::kLevels2);
-inline constexpr auto kGridIq2Xs = grid_detail::expand<uint64_t>(grid_detail::kIq2Xs, grid_detail::kLevels2);
-inline constexpr auto kGridIq2S = grid_detail::expand<uint64_t>(grid_detail::kIq2S, grid_detail::kLevels2);
-inline constexpr auto kGridIq1 = grid_detail::expand<uint64_t>(grid_detail::kIq1, grid_detail::kLevels1);
-inline constexpr auto kGridIq3Xxs =
+ARGON_TABLE auto kGridIq2Xs = grid_detail::expand<uint64_t>(grid_detail::kIq2Xs, grid_detail::kLevels2);
+ARGON_TABLE auto kGridIq2S = grid_detail::expand<uint64_t>(grid_detail::kIq2S, grid_detail::kLevels2);
+ARGON_TABLE auto kGridIq1 = grid_detail::expand<uint64_t>(grid_detail::kIq1, grid_detail::kLevels1);
+ARGON_TABLE auto kGridIq3Xxs =
     grid_detail::expand<uint32_t>(grid_detail::kIq3Xxs, grid_detail::kLevels3Xxs);
-inline constexpr auto kGridIq3S = grid_detail::expand<uint32_t>(grid_detail::kIq3S, grid_detail::kLevels3S);
+ARGON_TABLE auto kGridIq3S = grid_detail::expand<uint32_t>(grid_detail::kIq3S, grid_detail::kLevels3S);
 
 inline namespace ARGON_ISA_NS {
 
 // The eight sign bits of a 7-bit pattern: the eighth makes their number even.
-inline uint32_t sign_pattern(uint32_t bits7) {
+ARGON_MATH_FN uint32_t sign_pattern(uint32_t bits7) {
   uint32_t parity = bits7 ^ bits7 >> 4;
   parity ^= parity >> 2;
   parity ^= parity >> 1;
@@ -72,7 +72,7 @@ inline uint32_t sign_pattern(uint32_t bits7) {
 }
 
 // The codes of an entry, value k negated where bit k of `signs` is set.
-inline void signed_grid8(uint64_t grid, uint32_t signs, int8_t* codes) {
+ARGON_MATH_FN void signed_grid8(uint64_t grid, uint32_t signs, int8_t* codes) {
   for (int k = 0; k < 8; ++k) {
     const int code = static_cast<int8_t>(grid >> 8 * k & 0xff);
     codes[k] = static_cast<int8_t>(signs >> k & 1 ? -code : code);
@@ -80,7 +80,7 @@ inline void signed_grid8(uint64_t grid, uint32_t signs, int8_t* codes) {
 }
 
 // The codes of an entry plus `shift`.
-inline void shifted_grid8(uint64_t grid, int shift, int8_t* codes) {
+ARGON_MATH_FN void shifted_grid8(uint64_t grid, int shift, int8_t* codes) {
   for (int k = 0; k < 8; ++k)
     codes[k] = static_cast<int8_t>(static_cast<int8_t>(grid >> 8 * k & 0xff) + shift);
 }

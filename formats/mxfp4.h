@@ -8,7 +8,7 @@
 namespace argon {
 
 // Twice the values of the 4-bit float E2M1, for MXFP4 and NVFP4.
-inline constexpr int8_t kE2m1Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+ARGON_TABLE int8_t kE2m1Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 inline namespace ARGON_ISA_NS {
 
@@ -24,7 +24,7 @@ struct MXFP4 {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     static_cast<void>(sub);
     for (int j = 0; j < 16; ++j) {

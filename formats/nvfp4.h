@@ -21,7 +21,7 @@ struct NVFP4 {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     for (int g = 0; g < 2; ++g) {
       const uint8_t* q = b.q + 16 * sub + 8 * g;

@@ -18,7 +18,7 @@ struct Q2_0 {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     const uint8_t* q = b.q + 8 * sub;
     for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>((q[j / 4] >> 2 * (j & 3) & 3) - 1);

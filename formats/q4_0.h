@@ -19,7 +19,7 @@ struct Q4_0 {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     static_cast<void>(sub);
     unpack_nibbles(b.q, 8, codes);

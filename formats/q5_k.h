@@ -23,7 +23,7 @@ struct Q5_K {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     const uint8_t* q = b.q + 32 * (sub / 2);
     const int shift = 4 * (sub & 1);

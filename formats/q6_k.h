@@ -21,7 +21,7 @@ struct Q6_K {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     const int part = sub & 3;
     const uint8_t* ql = b.ql + 64 * (sub / 4) + 32 * (part & 1);

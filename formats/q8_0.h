@@ -18,7 +18,7 @@ struct Q8_0 {
   };
   static_assert(sizeof(Layout) == kBlockBytes);
 
-  static inline void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
+  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
     const Layout& b = *reinterpret_cast<const Layout*>(block);
     static_cast<void>(sub);
     for (int j = 0; j < 32; ++j) codes[j] = b.q[j];

@@ -28,7 +28,8 @@
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
 
-// An f16 by the processor's conversion, which is exact and takes subnormal halves as they are whatever DAZ says.
+// An f16 by the processor's conversion, which is exact and takes subnormal halves as they are whatever DAZ
+// says.
 inline float half_at(const uint8_t* p) {
   uint16_t bits;
   std::memcpy(&bits, p, 2);
@@ -96,7 +97,8 @@ struct Unpack<IQ4_NL> {
   }
 };
 
-// Formats whose codes are at most 16 in magnitude: all 8 groups of four fit 16 bits together (8*2*127*16 = 32512).
+// Formats whose codes are at most 16 in magnitude: all 8 groups of four fit 16 bits together (8*2*127*16 =
+// 32512).
 template <>
 struct CodeRange<Q4_0> {
   static constexpr int kGroups = 8;
@@ -163,7 +165,8 @@ inline void float_row(const uint8_t* w, const float* const* x, int64_t K, float*
     for (int v = 0; v < 4; ++v) {
       const __m256 wv = load8<type>(w, k + 8 * v);
 #pragma GCC unroll 4
-      for (int t = 0; t < NT; ++t) l[t].v[v] = _mm256_fmadd_ps(wv, _mm256_loadu_ps(x[t] + k + 8 * v), l[t].v[v]);
+      for (int t = 0; t < NT; ++t)
+        l[t].v[v] = _mm256_fmadd_ps(wv, _mm256_loadu_ps(x[t] + k + 8 * v), l[t].v[v]);
     }
   }
   for (int t = 0; t < NT; ++t) {
@@ -178,8 +181,8 @@ inline void float_row(const uint8_t* w, const float* const* x, int64_t K, float*
 }
 
 template <WeightType type>
-inline void float_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m1, const float* x, const XRows& rows,
-                       float* y, int64_t stride) {
+inline void float_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m1, const float* x,
+                       const XRows& rows, float* y, int64_t stride) {
   int64_t i = 0;
   const auto take = [&](auto count) {
     constexpr int NT = decltype(count)::value;
@@ -196,39 +199,65 @@ inline void float_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m
 }
 
 // Rows m0 .. m1-1 of w times the given rows of x.
-inline void any_rows(const WeightMatrix& w, int64_t m0, int64_t m1, const float* x, const XRows& rows, float* y,
-                     int64_t stride) {
+inline void any_rows(const WeightMatrix& w, int64_t m0, int64_t m1, const float* x, const XRows& rows,
+                     float* y, int64_t stride) {
   const uint8_t* data = static_cast<const uint8_t*>(w.data);
   const auto quantized = [&](auto format) {
     quantized_rows<decltype(format)>(data, w.row_bytes, m0, m1, rows, y, stride);
   };
   switch (w.type) {
-    case WeightType::kF32: return float_rows<WeightType::kF32>(data, w.row_bytes, m0, m1, x, rows, y, stride);
-    case WeightType::kF16: return float_rows<WeightType::kF16>(data, w.row_bytes, m0, m1, x, rows, y, stride);
-    case WeightType::kBF16: return float_rows<WeightType::kBF16>(data, w.row_bytes, m0, m1, x, rows, y, stride);
-    case WeightType::kQ8_0: return quantized(Q8_0());
-    case WeightType::kQ4_0: return quantized(Q4_0());
-    case WeightType::kQ4_1: return quantized(Q4_1());
-    case WeightType::kQ5_0: return quantized(Q5_0());
-    case WeightType::kQ5_1: return quantized(Q5_1());
-    case WeightType::kQ2_K: return quantized(Q2_K());
-    case WeightType::kQ3_K: return quantized(Q3_K());
-    case WeightType::kQ4_K: return quantized(Q4_K());
-    case WeightType::kQ5_K: return quantized(Q5_K());
-    case WeightType::kQ6_K: return quantized(Q6_K());
-    case WeightType::kIQ1_S: return quantized(IQ1_S());
-    case WeightType::kIQ1_M: return quantized(IQ1_M());
-    case WeightType::kIQ2_XXS: return quantized(IQ2_XXS());
-    case WeightType::kIQ2_XS: return quantized(IQ2_XS());
-    case WeightType::kIQ2_S: return quantized(IQ2_S());
-    case WeightType::kIQ3_XXS: return quantized(IQ3_XXS());
-    case WeightType::kIQ3_S: return quantized(IQ3_S());
-    case WeightType::kIQ4_NL: return quantized(IQ4_NL());
-    case WeightType::kIQ4_XS: return quantized(IQ4_XS());
-    case WeightType::kMXFP4: return quantized(MXFP4());
-    case WeightType::kNVFP4: return quantized(NVFP4());
-    case WeightType::kQ2_0: return quantized(Q2_0());
-    default: return;  // no such weights are ever bound (Backend::can_compute)
+    case WeightType::kF32:
+      return float_rows<WeightType::kF32>(data, w.row_bytes, m0, m1, x, rows, y, stride);
+    case WeightType::kF16:
+      return float_rows<WeightType::kF16>(data, w.row_bytes, m0, m1, x, rows, y, stride);
+    case WeightType::kBF16:
+      return float_rows<WeightType::kBF16>(data, w.row_bytes, m0, m1, x, rows, y, stride);
+    case WeightType::kQ8_0:
+      return quantized(Q8_0());
+    case WeightType::kQ4_0:
+      return quantized(Q4_0());
+    case WeightType::kQ4_1:
+      return quantized(Q4_1());
+    case WeightType::kQ5_0:
+      return quantized(Q5_0());
+    case WeightType::kQ5_1:
+      return quantized(Q5_1());
+    case WeightType::kQ2_K:
+      return quantized(Q2_K());
+    case WeightType::kQ3_K:
+      return quantized(Q3_K());
+    case WeightType::kQ4_K:
+      return quantized(Q4_K());
+    case WeightType::kQ5_K:
+      return quantized(Q5_K());
+    case WeightType::kQ6_K:
+      return quantized(Q6_K());
+    case WeightType::kIQ1_S:
+      return quantized(IQ1_S());
+    case WeightType::kIQ1_M:
+      return quantized(IQ1_M());
+    case WeightType::kIQ2_XXS:
+      return quantized(IQ2_XXS());
+    case WeightType::kIQ2_XS:
+      return quantized(IQ2_XS());
+    case WeightType::kIQ2_S:
+      return quantized(IQ2_S());
+    case WeightType::kIQ3_XXS:
+      return quantized(IQ3_XXS());
+    case WeightType::kIQ3_S:
+      return quantized(IQ3_S());
+    case WeightType::kIQ4_NL:
+      return quantized(IQ4_NL());
+    case WeightType::kIQ4_XS:
+      return quantized(IQ4_XS());
+    case WeightType::kMXFP4:
+      return quantized(MXFP4());
+    case WeightType::kNVFP4:
+      return quantized(NVFP4());
+    case WeightType::kQ2_0:
+      return quantized(Q2_0());
+    default:
+      return;  // no such weights are ever bound (Backend::can_compute)
   }
 }
 

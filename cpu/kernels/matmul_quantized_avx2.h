@@ -1,9 +1,10 @@
 // Products with quantised weights in AVX2, for any format (formats/block.h).
 //
-// Few rows of x (step): a row of W is read where it lies. The 8 segments of the contract are the 8 lanes: block j of each
-// segment gives 8 integer dots, which one conversion, product and fma add to 8 accumulators.
+// Few rows of x (step): a row of W is read where it lies. The 8 segments of the contract are the 8 lanes:
+// block j of each segment gives 8 integer dots, which one conversion, product and fma add to 8 accumulators.
 // Many rows (prompt): 8 rows of W, one segment at a time, are unpacked once into a buffer that stays in the
-// first-level cache, four codes of each row side by side; a lane is a row of W, and each x row is read once per 8 rows.
+// first-level cache, four codes of each row side by side; a lane is a row of W, and each x row is read once
+// per 8 rows.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +41,8 @@ inline __m256i dot_fours(__m256i w, __m256i x) {
   return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
-// Codes of 32 values: formats whose codes lie as bytes or plain nibbles are unpacked in registers, others by their own code.
+// Codes of 32 values: formats whose codes lie as bytes or plain nibbles are unpacked in registers, others by
+// their own code.
 template <class Format>
 struct Unpack {
   static __m256i codes(const uint8_t* block, int sub, Steps* s) {
@@ -65,7 +67,8 @@ inline float step_row(const uint8_t* row, const int8_t* x, const float* d, const
       present[i] = begin[i] + j < begin[i + 1] ? -1 : 0;
       const int64_t b = present[i] != 0 ? begin[i] + j : 0;
       Steps s;
-      const __m256i w = Unpack<Format>::codes(row + (b / kSubs) * Format::kBlockBytes, static_cast<int>(b % kSubs), &s);
+      const __m256i w =
+          Unpack<Format>::codes(row + (b / kSubs) * Format::kBlockBytes, static_cast<int>(b % kSubs), &s);
       v[i] = dot_fours(w, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * 32)));
       dx[i] = d[b];
       for (int step = 0; step < Format::kSteps; ++step) sw[step][i] = s.sw[step];
@@ -84,12 +87,14 @@ inline float step_row(const uint8_t* row, const int8_t* x, const float* d, const
     const __m256 d8 = _mm256_load_ps(dx);
     __m256 next = acc;
     for (int step = 0; step < Format::kSteps; ++step) {
-      next = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(sw[step]), d8), _mm256_cvtepi32_ps(half[step]), next);
+      next =
+          _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(sw[step]), d8), _mm256_cvtepi32_ps(half[step]), next);
       if constexpr (Format::kHasMin) {
         next = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(mw[step]), d8), _mm256_load_ps(sum[step]), next);
       }
     }
-    acc = _mm256_blendv_ps(acc, next, _mm256_castsi256_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(present))));
+    acc = _mm256_blendv_ps(acc, next,
+                           _mm256_castsi256_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(present))));
   }
   alignas(32) float s[8];
   _mm256_store_ps(s, acc);
@@ -117,7 +122,8 @@ struct SegmentTile {
                                                  static_cast<int>(at % kSubs), &s);
         for (int step = 0; step < Format::kSteps; ++step) {
           sw[(b * Format::kSteps + step) * 8 + i] = i >= rows ? 0.0f : s.sw[step];
-          if constexpr (Format::kHasMin) mw[(b * Format::kSteps + step) * 8 + i] = i >= rows ? 0.0f : s.mw[step];
+          if constexpr (Format::kHasMin)
+            mw[(b * Format::kSteps + step) * 8 + i] = i >= rows ? 0.0f : s.mw[step];
         }
       }
       transpose(r, codes + b * 256);
@@ -141,12 +147,14 @@ struct SegmentTile {
     }
     for (int i = 0; i < 4; ++i) {
       _mm256_store_ps(reinterpret_cast<float*>(out) + 8 * i, _mm256_permute2f128_ps(t[i], t[i + 4], 0x20));
-      _mm256_store_ps(reinterpret_cast<float*>(out) + 8 * (i + 4), _mm256_permute2f128_ps(t[i], t[i + 4], 0x31));
+      _mm256_store_ps(reinterpret_cast<float*>(out) + 8 * (i + 4),
+                      _mm256_permute2f128_ps(t[i], t[i + 4], 0x31));
     }
   }
 };
 
-// kMaxCode bounds |code| where a format's codes are small, so that products of `kGroups` groups of four fit 16 bits together.
+// kMaxCode bounds |code| where a format's codes are small, so that products of `kGroups` groups of four fit
+// 16 bits together.
 template <class Format>
 struct CodeRange {
   static constexpr int kGroups = 1;
@@ -154,8 +162,8 @@ struct CodeRange {
 
 // The sums of one segment for NT rows of x: acc[t] has a lane per row of W.
 template <class Format, int NT>
-inline void segment_sums(const SegmentTile<Format>& tile, int64_t n, const int8_t* const* x, const float* const* d,
-                         const int16_t* const* sums, __m256* acc) {
+inline void segment_sums(const SegmentTile<Format>& tile, int64_t n, const int8_t* const* x,
+                         const float* const* d, const int16_t* const* sums, __m256* acc) {
   const __m256i ones = _mm256_set1_epi16(1);
   for (int t = 0; t < NT; ++t) acc[t] = _mm256_setzero_ps();
   for (int64_t b = 0; b < n; ++b) {
@@ -200,8 +208,8 @@ inline void segment_sums(const SegmentTile<Format>& tile, int64_t n, const int8_
 
 // y of NT rows of x, from row i0 of the call on, gets segment `segment` (blocks b0 .. b0+n-1).
 template <class Format, int NT>
-inline void add_segment(const SegmentTile<Format>& tile, int segment, int64_t b0, int64_t n, const XRows& x, int64_t i0,
-                        float* y, int64_t stride, __m256i mask) {
+inline void add_segment(const SegmentTile<Format>& tile, int segment, int64_t b0, int64_t n, const XRows& x,
+                        int64_t i0, float* y, int64_t stride, __m256i mask) {
   const int8_t* codes[NT];
   const float* d[NT];
   const int16_t* sums[NT];
@@ -222,15 +230,15 @@ inline void add_segment(const SegmentTile<Format>& tile, int segment, int64_t b0
 
 // Rows m0 .. m1-1 of W (at most kMatmulTile) times all rows of x; y points at column 0 of its first row.
 template <class Format>
-inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m1, const XRows& x, float* y,
-                           int64_t stride) {
+inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m1, const XRows& x,
+                           float* y, int64_t stride) {
   const int64_t n = x.K / 32;
   if (x.count < 4 || (n + 7) / 8 > kMaxSegmentBlocks) {
     for (int64_t m = m0; m < m1; ++m) {
       for (int64_t i = 0; i < x.count; ++i) {
         const int64_t row = x.row(i);
-        y[i * stride + m] = step_row<Format>(w + static_cast<size_t>(m) * row_bytes, x.q.codes + row * x.K, x.q.d + row * n,
-                                             x.q.sums + row * 2 * n, n);
+        y[i * stride + m] = step_row<Format>(w + static_cast<size_t>(m) * row_bytes, x.q.codes + row * x.K,
+                                             x.q.d + row * n, x.q.sums + row * 2 * n, n);
       }
     }
     return;

@@ -44,6 +44,17 @@ class TestArena {
   // output.
   bool flip_a_bit(uint64_t where);
 
+  // Every array with its guards, for a copy in another memory: memory[offset] is where the array begins.
+  struct Memory {
+    uint8_t* memory;
+    size_t size, offset;
+  };
+  std::vector<Memory> memories() {
+    std::vector<Memory> all;
+    for (const auto& a : arrays_) all.push_back({a->memory.data(), a->memory.size(), a->offset});
+    return all;
+  }
+
  private:
   struct Array {
     std::vector<uint8_t> memory;

@@ -1,0 +1,196 @@
+// Speed of the CUDA backend on a synthetic model at the published widths: reading prompts, writing, and the
+// GDN scan alone. Run the parity tests first; this program only checks that logits are finite.
+//   cuda_bench scan | model FILE [LAYERS] [write LAYERS GATEUP DOWN DENSE into FILE first: --make]
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/fp_env.h"
+#include "cuda/cuda_backend.h"
+#include "model/forward.h"
+#include "model/model.h"
+#include "model/synth.h"
+
+namespace argon {
+namespace {
+
+template <class T>
+T must(Result<T> r) {
+  if (!r.ok()) {
+    std::fprintf(stderr, "%s\n", r.status().message().c_str());
+    std::exit(1);
+  }
+  return std::move(r).value();
+}
+void must(const Status& s) {
+  if (s.ok()) return;
+  std::fprintf(stderr, "%s\n", s.message().c_str());
+  std::exit(1);
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Median microseconds of one call of f, timed by events over `calls` calls in each of 7 samples.
+template <class F>
+double microseconds(CudaBackend& b, int calls, F f) {
+  cudaEvent_t begin, end;
+  cudaEventCreate(&begin);
+  cudaEventCreate(&end);
+  std::vector<double> all;
+  for (int sample = 0; sample < 8; ++sample) {
+    b.queue().flush();
+    cudaEventRecord(begin, b.queue().stream());
+    for (int i = 0; i < calls; ++i) f();
+    b.queue().flush();
+    cudaEventRecord(end, b.queue().stream());
+    must(b.finish());
+    float ms = 0;
+    cudaEventElapsedTime(&ms, begin, end);
+    if (sample > 0) all.push_back(ms * 1e3 / calls);
+  }
+  std::sort(all.begin(), all.end());
+  return all[all.size() / 2];
+}
+
+float* random_floats(CudaBackend& b, size_t n, float low, float high) {
+  std::vector<float> host(n);
+  std::mt19937 rng(1);
+  std::uniform_real_distribution<float> d(low, high);
+  for (float& x : host) x = d(rng);
+  float* p = static_cast<float*>(must(b.allocate(n * sizeof(float))));
+  b.write(p, host.data(), n * sizeof(float));
+  return p;
+}
+
+void bench_scan(CudaBackend& b) {
+  const size_t bytes = size_t{1} << 30;
+  void* from = must(b.allocate(bytes));
+  void* to = must(b.allocate(bytes));
+  const double us = microseconds(b, 4, [&] { b.copy(to, from, bytes); });
+  std::printf("copy %.2f TB/s (read + write)\n", 2.0 * static_cast<double>(bytes) / us / 1e6);
+  b.free(from, bytes);
+  b.free(to, bytes);
+  const int64_t most = 32768, hk = 16, hv = 48, D = 128;
+  const auto n = [](int64_t x) { return static_cast<size_t>(x); };
+  float* qn = random_floats(b, n(most * hk * D), -0.01f, 0.01f);
+  float* kn = random_floats(b, n(most * hk * D), -0.1f, 0.1f);
+  float* vc = random_floats(b, n(most * hv * D), -1, 1);
+  float* gb = random_floats(b, n(most * hv * 2), 0, 1);
+  float* kq = random_floats(b, n(most * hk), -0.1f, 0.1f);
+  float* state = random_floats(b, n(hv * D * D), -1, 1);
+  float* o = random_floats(b, n(most * hv * D), 0, 1);
+  for (int64_t T : {1, 16, 64, 512, 1024, 2048, 8192, 32768}) {
+    const ops::GdnScanArgs a{{T, hk, hv, D}, qn, kn, vc, gb, kq, state, o};
+    const double t = microseconds(b, T <= 64 ? 64 : 4, [&] { b.run(a); });
+    std::printf("gdn_scan T %6lld: %9.1f us\n", static_cast<long long>(T), t);
+  }
+}
+
+void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_t longest) {
+  auto model = must(Model::load(path, b));
+  ModelConfig config = model->config();
+  Weights weights;
+  weights.embed = model->weights().embed;
+  weights.output = model->weights().output;
+  weights.tied_output = model->weights().tied_output;
+  weights.table = model->weights().table;
+  weights.head_mix = model->weights().head_mix;
+  // A deeper model from the file's layers, taken again and again: the same work and the same bytes read per
+  // token as a file of that depth.
+  for (int64_t l = 0; l < layers; ++l) {
+    const auto& from = model->weights().layers;
+    const size_t at = static_cast<size_t>(l) % from.size();
+    weights.layers.push_back(from[at]);
+  }
+  config.L = layers;
+  const int64_t pass = 2048, context = longest + 256;
+  double t = now();
+  auto forward = must(Forward::create(config, weights, b, pass, context));
+  std::printf("%lld layers, placed in %.1f s\n", static_cast<long long>(layers), now() - t);
+  std::vector<int32_t> ids(static_cast<size_t>(longest));
+  std::mt19937 rng(3);
+  for (int32_t& id : ids) id = static_cast<int32_t>(rng() % static_cast<uint32_t>(config.V));
+  std::vector<float> logits(static_cast<size_t>(config.V));
+  ReadOptions options;
+  options.out = logits.data();
+  for (int64_t T : {512, 2048, 8192, 32768}) {
+    if (T > longest) break;
+    double best = 1e9;
+    std::unique_ptr<SequenceState> state;
+    for (int repeat = 0; repeat < (T > 8192 ? 1 : 3); ++repeat) {
+      state.reset();
+      state = must(SequenceState::create(config, b, context, ops::KvType::kF16));
+      t = now();
+      must(forward->read(*state, std::span(ids).first(static_cast<size_t>(T)), options));
+      best = std::min(best, now() - t);
+    }
+    std::vector<double> steps;
+    for (int i = 0; i < 72; ++i) {
+      t = now();
+      must(forward->read(*state, std::span(ids).subspan(static_cast<size_t>(i), 1), options));
+      if (i >= 16) steps.push_back(now() - t);
+    }
+    std::sort(steps.begin(), steps.end());
+    const double step = steps[steps.size() / 2];
+    std::printf("prompt %6lld: %8.1f ms %8.0f tokens/s;  step after it %7.3f ms %6.1f tokens/s; logit %g\n",
+                static_cast<long long>(T), best * 1e3, static_cast<double>(T) / best, step * 1e3, 1 / step,
+                static_cast<double>(logits[0]));
+    std::fflush(stdout);
+    if (T != 2048 && T != 8192) continue;
+    // Where the time goes: each kernel timed alone (launches without overlap: the sums exceed the pass).
+    for (const bool step_pass : {false, true}) {
+      if (!step_pass) state = must(SequenceState::create(config, b, context, ops::KvType::kF16));
+      b.queue().start_profile();
+      must(forward->read(*state, std::span(ids).first(step_pass ? 1 : static_cast<size_t>(T)), options));
+      const auto times = b.queue().take_profile();
+      std::printf(step_pass ? "  a step:\n" : "  a prompt:\n");
+      for (size_t i = 0; i < std::min<size_t>(times.size(), 14); ++i) {
+        std::string name = times[i].kernel;
+        const size_t cut = name.find("_cu_");
+        if (cut != std::string::npos) name = name.substr(std::min(name.size(), cut + 12));
+        std::printf("  %9.3f ms %6lld x %s\n", times[i].ms, static_cast<long long>(times[i].calls),
+                    name.substr(0, 70).c_str());
+      }
+    }
+  }
+}
+
+int run(int argc, char** argv) {
+  ScopedFlushSubnormals flush;
+  auto b = must(CudaBackend::create(0));
+  const std::string what = argc > 1 ? argv[1] : "scan";
+  if (what == "scan") return bench_scan(*b), 0;
+  if (what == "make" && argc >= 4) {
+    SynthOptions o;
+    o.config = synth_real_sizes(std::atoi(argv[3]));
+    o.gate_up = WeightType::kQ4_K;
+    o.down = WeightType::kIQ4_NL;
+    if (argc > 4) o.config.E = std::atoi(argv[4]);
+    const double t = now();
+    must(write_synthetic(argv[2], o));
+    std::printf("wrote %s, %.1f GB, %.1f s\n", argv[2],
+                static_cast<double>(std::filesystem::file_size(argv[2])) / 1e9, now() - t);
+    return 0;
+  }
+  if (what == "model" && argc >= 5) {
+    if (argc > 5 && std::strcmp(argv[5], "nograph") == 0) b->queue().use_graphs(false);
+    bench_model(*b, argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
+    return 0;
+  }
+  std::fprintf(stderr,
+               "cuda_bench scan | make FILE LAYERS [EXPERTS] | model FILE LAYERS LONGEST [nograph]\n");
+  return 2;
+}
+
+}  // namespace
+}  // namespace argon
+
+int main(int argc, char** argv) { return argon::run(argc, argv); }

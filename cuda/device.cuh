@@ -1,0 +1,82 @@
+// What the kernels share: the contract's sums over a warp or a block, exact division and root, unpacking of
+// any weight type. Compile with --fmad=false --ftz=true --prec-div=true --prec-sqrt=true
+// (cmake/ArgonCuda.cmake).
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "base/exact_math.h"
+#include "base/half.h"
+
+namespace argon::cuda {
+
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+__device__ inline int lane_id() { return static_cast<int>(threadIdx.x) % 32; }
+__device__ inline int warp_id() { return static_cast<int>(threadIdx.x) / 32; }
+
+// fold32 (NUMERICS.md): by xor shuffles every lane gets the value that lane 0 has in the contract, since a+b
+// and b+a are the same bits.
+__device__ inline float fold32(float v) {
+#pragma unroll
+  for (int s = 16; s >= 1; s /= 2) v = v + __shfl_xor_sync(kAllLanes, v, s);
+  return v;
+}
+
+__device__ inline float fold8(const float* w) {
+  return ((w[0] + w[1]) + (w[2] + w[3])) + ((w[4] + w[5]) + (w[6] + w[7]));
+}
+
+// Sum of term(acc, i) = fma of two values at i, i < n, by one warp: sum256 from 512 on, else sum32. Every
+// lane gets it. Index i is only touched by lane i % 32.
+template <class Term>
+__device__ inline float warp_sum(int64_t n, Term term) {
+  if (n < 512) {
+    float acc = 0.0f;
+    for (int64_t i = lane_id(); i < n; i += 32) acc = term(acc, i);
+    return fold32(acc);
+  }
+  float w[8];
+#pragma unroll
+  for (int g = 0; g < 8; ++g) {
+    float acc = 0.0f;
+    for (int64_t i = 32 * g + lane_id(); i < n; i += 256) acc = term(acc, i);
+    w[g] = fold32(acc);
+  }
+  return fold8(w);
+}
+
+__device__ inline float warp_dot(const float* a, const float* b, int64_t n) {
+  return warp_sum(n, [&](float acc, int64_t i) { return __fmaf_rn(a[i], b[i], acc); });
+}
+
+// fold of a sum256 whose lane values the 256 threads of a block hold; every thread gets the total. `shared`
+// is 8 floats; the caller synchronises before it is used again.
+__device__ inline float block_fold256(float acc, float* shared) {
+  acc = fold32(acc);
+  if (lane_id() == 0) shared[warp_id()] = acc;
+  __syncthreads();
+  return fold8(shared);
+}
+
+__device__ inline float inverse_rms(float ss, int64_t n, float eps) {
+  return __fdiv_rn(1.0f, __fsqrt_rn(__fdiv_rn(ss, static_cast<float>(n)) + eps));
+}
+
+// f32 quotient 1/sqrt(n), the root rounded first.
+__device__ inline float inverse_root(int64_t n) { return __fdiv_rn(1.0f, __fsqrt_rn(static_cast<float>(n))); }
+
+// Reads an element of a cache of either type.
+__device__ inline float load_kv(const void* p, bool f16, int64_t i) {
+  return f16 ? __half2float(static_cast<const __half*>(p)[i]) : static_cast<const float*>(p)[i];
+}
+
+// A float whose order as an unsigned integer is the order of the numbers; -0 counts as +0, subnormals as 0.
+__device__ inline uint32_t order_key(float x) {
+  const uint32_t u = __float_as_uint(x + 0.0f);  // flushes, and -0 + 0 = +0
+  return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+
+}  // namespace argon::cuda

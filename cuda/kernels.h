@@ -1,0 +1,48 @@
+// The operations on the device, one function for each room: they check nothing and put kernels into the
+// queue.
+#pragma once
+
+#include "cuda/queue.h"
+#include "cuda/weights.h"
+#include "ops/embed/embed.h"
+#include "ops/gated_residual/gated_residual.h"
+#include "ops/gdn/gdn.h"
+#include "ops/kv_store/kv_store.h"
+#include "ops/matmul/matmul.h"
+#include "ops/moe_combine/moe_combine.h"
+#include "ops/moe_route/moe_route.h"
+#include "ops/ngram_embed/ngram_embed.h"
+#include "ops/qsa_attention/qsa_attention.h"
+#include "ops/qsa_select/qsa_select.h"
+#include "ops/rms_norm/rms_norm.h"
+#include "ops/rope/rope.h"
+#include "ops/swiglu/swiglu.h"
+
+namespace argon::cuda {
+
+void run(Queue&, const ops::QuantizeArgs&);
+void run(Queue&, const ops::MatmulArgs&, const WeightView&);
+void run(Queue&, const ops::MatmulGroupedArgs&, const WeightView&);
+void run(Queue&, const ops::EmbedArgs&, const WeightView&);
+void run(Queue&, const ops::RmsNormArgs&);
+void run(Queue&, const ops::RopeArgs&);
+void run(Queue&, const ops::KvStoreArgs&);
+void run(Queue&, const ops::MoeCombineArgs&);
+void run(Queue&, const ops::SwigluArgs&);
+void run(Queue&, const ops::QsaAttentionArgs&);
+void run(Queue&, const ops::GrNormArgs&);
+void run(Queue&, const ops::GrApplyArgs&);
+void run(Queue&, const ops::GrGateArgs&);
+void run(Queue&, const ops::GrMixArgs&);
+void run(Queue&, const ops::GdnPreArgs&);
+void run(Queue&, const ops::GdnScanArgs&);
+void run(Queue&, const ops::GdnPostArgs&);
+void run(Queue&, const ops::QsaBlockKeysArgs&);
+void run(Queue&, const ops::QsaSelectArgs&);
+void run(Queue&, const ops::MoeRouteArgs&);
+void run(Queue&, const ops::MoeGroupArgs&);
+void run(Queue&, const ops::NgramHashArgs&);
+void run(Queue&, const ops::NgramGateArgs&);
+void run(Queue&, const ops::NgramConvArgs&);
+
+}  // namespace argon::cuda

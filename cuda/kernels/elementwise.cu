@@ -1,0 +1,143 @@
+// Operations whose values do not depend on each other: rotary, cache writes, gated activation, the apply,
+// gate and mix of the gated residual, the MoE combine, the n-gram hash and convolution. One thread a value.
+#include "cuda/device.cuh"
+#include "cuda/kernels.h"
+
+namespace argon::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ inline int64_t thread_index() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+
+__global__ void rope(ops::RopeArgs a) {
+  const int64_t half = a.rot / 2, at = thread_index();
+  if (at >= a.rows * a.heads * half) return;
+  const int64_t i = at % half, h = at / half % a.heads, t = at / half / a.heads;
+  const float* c = a.table + (a.position0 + t * a.position_step) * a.rot;
+  float* x = a.x + t * a.stride + h * a.inner;
+  const float x1 = x[i], x2 = x[i + half], s = c[half + i];
+  x[i] = __fmaf_rn(x1, c[i], -(x2 * s));
+  x[i + half] = __fmaf_rn(x2, c[i], x1 * s);
+}
+
+__global__ void kv_store(ops::KvStoreArgs a) {
+  const int64_t at = thread_index();
+  if (at >= a.rows * a.n) return;
+  const int64_t t = at / a.n, i = at % a.n;
+  const float x = a.x[t * a.stride + i];
+  const int64_t to = (a.position0 + t) * a.n + i;
+  if (a.type == ops::KvType::kF32) {
+    static_cast<float*>(a.dst)[to] = x;
+  } else {
+    static_cast<uint16_t*>(a.dst)[to] = f32_to_f16(x);
+  }
+}
+
+__global__ void swiglu(ops::SwigluArgs a) {
+  const int64_t i = thread_index();
+  if (i < a.rows * a.F) a.h[i] = silu32(a.g[i]) * a.u[i];
+}
+
+__global__ void gr_apply(ops::GrApplyArgs a) {
+  const int64_t at = thread_index();
+  if (at >= a.T * a.C * a.H) return;
+  const int64_t k = at % a.H, u = at / a.H;
+  const float g = __fdiv_rn(2.0f, 1.0f + exp32(-a.inj[u]));
+  a.x[at] = __fmaf_rn(g, a.b[u / a.C * a.H + k], a.x[at]);
+}
+
+__global__ void gr_gate(ops::GrGateArgs a) {
+  const float inv_c = __fdiv_rn(1.0f, static_cast<float>(a.C));
+  const int64_t i = thread_index();
+  if (i < a.T * a.R) a.lo[i] = silu32(a.lo[i] * inv_c);
+  if (a.inj != nullptr && i < a.T * a.C) a.inj[i] = a.inj[i] * inv_c;
+}
+
+__global__ void gr_mix(ops::GrMixArgs a) {
+  const float inv_c = __fdiv_rn(1.0f, static_cast<float>(a.C));
+  const int64_t at = thread_index();
+  if (at >= a.T * a.H) return;
+  const int64_t t = at / a.H, k = at % a.H;
+  const float* up = a.up + t * a.C * a.H + k;
+  const float* n = a.n + t * a.C * a.H + k;
+  float acc = 0.0f;
+  for (int64_t c = 0; c < a.C; ++c) acc = __fmaf_rn(sigmoid32(up[c * a.H]), n[c * a.H], acc);
+  a.h[at] = acc * inv_c;
+}
+
+__global__ void moe_combine(ops::MoeCombineArgs a) {
+  const int64_t t = blockIdx.x, d = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
+  if (d >= a.H) return;
+  float s = a.sg[t] * a.shared[t * a.H + d];
+  for (int64_t k = 0; k < a.K; ++k) {
+    const int64_t row = a.slot[t * a.K + k];
+    if (row >= 0) s = __fmaf_rn(a.w[t * a.K + k], a.y[row * a.H + d], s);
+  }
+  a.out[t * a.H + d] = s;
+}
+
+__global__ void ngram_hash(ops::NgramHashArgs a) {
+  const int64_t t = thread_index();
+  if (t >= a.T) return;
+  const int32_t* now = a.tokens + t + a.n - 1;
+  uint64_t mixed = static_cast<uint64_t>(now[0]) * a.multipliers[0];
+  bool cut = false;
+  for (int64_t m = 2; m <= a.n; ++m) {
+    cut = cut || now[1 - m] == a.eos;
+    mixed ^= static_cast<uint64_t>(cut ? a.eos : now[1 - m]) * a.multipliers[m - 1];
+    for (int64_t g = (m - 2) * a.G; g < (m - 1) * a.G; ++g) {
+      a.rows[t * (a.n - 1) * a.G + g] = static_cast<int32_t>(mixed % a.sizes[g] + a.offsets[g]);
+    }
+  }
+}
+
+__global__ void ngram_conv(ops::NgramConvArgs a) {
+  const int64_t at = thread_index();
+  if (at >= a.T * a.channels) return;
+  const int64_t t = at / a.channels, i = at % a.channels, columns = (a.taps - 1) * a.n;
+  float conv = 0.0f;
+  for (int64_t tap = 0; tap < a.taps; ++tap) {
+    const int64_t from = t - (a.taps - 1 - tap) * a.n;
+    const float x = from >= 0 ? a.nv[from * a.channels + i] : a.window[(from + columns) * a.channels + i];
+    const float w = a.conv_w[i * a.taps + tap];
+    conv = tap == 0 ? w * x : __fmaf_rn(w, x, conv);
+  }
+  a.x[at] = a.x[at] + (a.v[at] + silu32(conv));
+}
+
+// After ngram_conv: a channel's window moves on; oldest first, so nothing is read after it was replaced.
+__global__ void ngram_window(ops::NgramConvArgs a) {
+  const int64_t i = thread_index(), columns = (a.taps - 1) * a.n;
+  if (i >= a.channels) return;
+  for (int64_t j = 0; j < columns; ++j) {
+    const int64_t from = a.T - columns + j;
+    a.window[j * a.channels + i] =
+        from >= 0 ? a.nv[from * a.channels + i] : a.window[(from + columns) * a.channels + i];
+  }
+}
+
+template <class Args>
+void each(Queue& queue, void (*kernel)(Args), int64_t n, const Args& a) {
+  if (n > 0) queue.launch(kernel, blocks_for(n, kThreads), kThreads, 0, a);
+}
+
+}  // namespace
+
+void run(Queue& q, const ops::RopeArgs& a) { each(q, rope, a.rows * a.heads * (a.rot / 2), a); }
+void run(Queue& q, const ops::KvStoreArgs& a) { each(q, kv_store, a.rows * a.n, a); }
+void run(Queue& q, const ops::SwigluArgs& a) { each(q, swiglu, a.rows * a.F, a); }
+void run(Queue& q, const ops::GrApplyArgs& a) { each(q, gr_apply, a.T * a.C * a.H, a); }
+void run(Queue& q, const ops::GrGateArgs& a) { each(q, gr_gate, a.T * (a.R > a.C ? a.R : a.C), a); }
+void run(Queue& q, const ops::GrMixArgs& a) { each(q, gr_mix, a.T * a.H, a); }
+void run(Queue& q, const ops::MoeCombineArgs& a) {
+  if (a.T == 0) return;
+  q.launch(moe_combine, dim3(static_cast<unsigned>(a.T), blocks_for(a.H, kThreads)), kThreads, 0, a);
+}
+void run(Queue& q, const ops::NgramHashArgs& a) { each(q, ngram_hash, a.T, a); }
+void run(Queue& q, const ops::NgramConvArgs& a) {
+  each(q, ngram_conv, a.T * a.channels, a);
+  each(q, ngram_window, a.channels, a);
+}
+
+}  // namespace argon::cuda

@@ -1,0 +1,51 @@
+// Row look-up: a thread takes 32 values of a row (or one value of a float row) and writes every copy.
+#include "cuda/kernels.h"
+#include "cuda/kernels/unpack.cuh"
+
+namespace argon::cuda {
+namespace {
+
+struct EmbedParams {
+  WeightView w;
+  const int32_t* ids;
+  float* y;
+  int64_t n, copies;
+};
+
+__global__ void embed_codes(EmbedParams a) {
+  const int64_t n = a.w.cols / 32, at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (at >= a.n * n) return;
+  const int64_t i = at / n, b = at % n;
+  int8_t codes[32];
+  Steps s;
+  unpack_view(a.w, a.w.data, a.ids[i], b, codes, &s);
+  float* y = a.y + i * a.copies * a.w.cols + b * 32;
+  for (int j = 0; j < 32; ++j) {
+    const int step = s.n == 2 ? j / 16 : 0;
+    const float code = static_cast<float>(codes[j]);
+    const float v = s.has_min ? __fmaf_rn(code, s.sw[step], -s.mw[step]) : code * s.sw[step];
+    for (int64_t c = 0; c < a.copies; ++c) y[c * a.w.cols + j] = v;
+  }
+}
+
+__global__ void embed_floats(EmbedParams a) {
+  const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (at >= a.n * a.w.cols) return;
+  const int64_t i = at / a.w.cols, k = at % a.w.cols;
+  const float v = load_float(a.w.type, a.w.data + a.ids[i] * a.w.row_bytes, k);
+  for (int64_t c = 0; c < a.copies; ++c) a.y[(i * a.copies + c) * a.w.cols + k] = v;
+}
+
+}  // namespace
+
+void run(Queue& queue, const ops::EmbedArgs& a, const WeightView& w) {
+  const EmbedParams p{w, a.ids, a.y, a.n, a.copies};
+  if (a.n == 0) return;
+  if (is_plain_float(w.type)) {
+    queue.launch(embed_floats, blocks_for(a.n * w.cols, 256), 256, 0, p);
+  } else {
+    queue.launch(embed_codes, blocks_for(a.n * (w.cols / 32), 64), 64, 0, p);
+  }
+}
+
+}  // namespace argon::cuda

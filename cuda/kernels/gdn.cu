@@ -1,0 +1,96 @@
+// The gated delta rule round its scan (gdn_scan.cu): convolution, norms and gates before it, norm and gate
+// after it. A warp takes one head of one token.
+#include "cuda/device.cuh"
+#include "cuda/kernels.h"
+
+namespace argon::cuda {
+namespace {
+
+__device__ inline int64_t channel_count(const ops::GdnShape& s) { return (2 * s.hk + s.hv) * s.D; }
+
+__device__ inline float conv_silu(const ops::GdnPreArgs& a, int64_t ch, int64_t t, int64_t channel) {
+  const float4 w = reinterpret_cast<const float4*>(a.conv_w)[channel];
+  const auto x = [&](int64_t at) {
+    return at >= 0 ? a.qkv[at * ch + channel] : a.history[(at + 3) * ch + channel];
+  };
+  float conv = w.x * x(t - 3);
+  conv = __fmaf_rn(w.y, x(t - 2), conv);
+  conv = __fmaf_rn(w.z, x(t - 1), conv);
+  conv = __fmaf_rn(w.w, x(t), conv);
+  return silu32(conv);
+}
+
+// Values of a head are written and read again by the lane that owns them: index i belongs to lane i % 32.
+__global__ void gdn_pre(ops::GdnPreArgs a) {
+  const ops::GdnShape& s = a.s;
+  const int64_t head = (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) / 32, t = blockIdx.x;
+  if (head >= s.hk + s.hv) return;
+  const int64_t ch = channel_count(s);
+  const int lane = lane_id();
+  if (head >= s.hk) {
+    const int64_t j = head - s.hk;
+    float* v = a.vc + (t * s.hv + j) * s.D;
+    for (int64_t i = lane; i < s.D; i += 32) v[i] = conv_silu(a, ch, t, (2 * s.hk + j) * s.D + i);
+    if (lane == 0) {
+      float* gb = a.gb + (t * s.hv + j) * 2;
+      gb[0] = exp32(a.a[j] * softplus32(a.alpha[t * s.hv + j] + a.dt[j]));
+      gb[1] = sigmoid32(a.beta[t * s.hv + j]);
+    }
+    return;
+  }
+  float* q = a.qn + (t * s.hk + head) * s.D;
+  float* k = a.kn + (t * s.hk + head) * s.D;
+  for (int64_t i = lane; i < s.D; i += 32) {
+    q[i] = conv_silu(a, ch, t, head * s.D + i);
+    k[i] = conv_silu(a, ch, t, (s.hk + head) * s.D + i);
+  }
+  const float scale = inverse_root(s.D);
+  const float rq = __fdiv_rn(1.0f, __fsqrt_rn(warp_dot(q, q, s.D) + a.eps));
+  const float rk = __fdiv_rn(1.0f, __fsqrt_rn(warp_dot(k, k, s.D) + a.eps));
+  float acc = 0.0f;
+  for (int64_t i = lane; i < s.D; i += 32) {
+    const float qi = (q[i] * rq) * scale, ki = k[i] * rk;
+    q[i] = qi;
+    k[i] = ki;
+    acc = __fmaf_rn(ki, qi, acc);
+  }
+  acc = fold32(acc);
+  if (lane == 0) a.kq[t * s.hk + head] = acc;
+}
+
+// After gdn_pre: the last 3 columns become the history; oldest first, so nothing is read after it was
+// replaced.
+__global__ void gdn_history(ops::GdnPreArgs a) {
+  const int64_t ch = channel_count(a.s), i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= ch) return;
+  for (int64_t j = 0; j < 3; ++j) {
+    const int64_t at = a.s.T - 3 + j;
+    a.history[j * ch + i] = at >= 0 ? a.qkv[at * ch + i] : a.history[(at + 3) * ch + i];
+  }
+}
+
+__global__ void gdn_post(ops::GdnPostArgs a) {
+  const ops::GdnShape& s = a.s;
+  const int64_t head = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (head >= s.T * s.hv) return;
+  const float* o = a.o + head * s.D;
+  const float r = inverse_rms(warp_dot(o, o, s.D), s.D, a.eps);
+  for (int64_t i = lane_id(); i < s.D; i += 32) {
+    a.y[head * s.D + i] = ((o[i] * r) * a.norm_w[i]) * sigmoid32(a.z[head * s.D + i]);
+  }
+}
+
+}  // namespace
+
+void run(Queue& queue, const ops::GdnPreArgs& a) {
+  if (a.s.T > 0) {
+    queue.launch(gdn_pre, dim3(static_cast<unsigned>(a.s.T), blocks_for(a.s.hk + a.s.hv, 8)), 256, 0, a);
+  }
+  queue.launch(gdn_history, blocks_for(channels(a.s), 256), 256, 0, a);
+}
+
+void run(Queue& queue, const ops::GdnPostArgs& a) {
+  if (a.s.T > 0) queue.launch(gdn_post, blocks_for(a.s.T * a.s.hv, 8), 256, 0, a);
+}
+
+}  // namespace argon::cuda

@@ -1,0 +1,85 @@
+// Top-k routing and the grouping of slots by expert. A warp ranks a token's logits; a warp per expert counts
+// and places its slots, scanning all ids in order, so that the order is the contract's without a sort.
+#include "cuda/device.cuh"
+#include "cuda/kernels.h"
+
+namespace argon::cuda {
+namespace {
+
+// Shared: E logits, then E/32 words that say which are taken.
+__global__ void moe_route(ops::MoeRouteArgs a) {
+  extern __shared__ float logits[];
+  uint32_t* taken = reinterpret_cast<uint32_t*>(logits + a.E);
+  const int lane = lane_id(), E = static_cast<int>(a.E);
+  const int64_t t = blockIdx.x;
+  for (int e = lane; e < E; e += 32) logits[e] = a.logits[t * a.E + e];
+  for (int i = lane; i < (E + 31) / 32; i += 32) taken[i] = 0;
+  __syncwarp();
+  float max = 0.0f, sum = 0.0f;
+  for (int k = 0; k < a.K; ++k) {
+    float best = __uint_as_float(0xff800000u);
+    int at = E;
+    for (int e = lane; e < E; e += 32) {
+      const float l = logits[e];
+      if (taken[e / 32] >> lane & 1) continue;
+      if (l > best || (l == best && e < at) || at == E) best = l, at = e;
+    }
+#pragma unroll
+    for (int s = 16; s >= 1; s /= 2) {
+      const float other = __shfl_xor_sync(kAllLanes, best, s);
+      const int other_at = __shfl_xor_sync(kAllLanes, at, s);
+      if (other_at < E && (at == E || other > best || (other == best && other_at < at))) {
+        best = other, at = other_at;
+      }
+    }
+    at = __shfl_sync(kAllLanes, at, 0);  // one answer also among NaNs
+    best = __shfl_sync(kAllLanes, best, 0);
+    if (k == 0) max = best;
+    const float e = exp32(best - max);
+    sum = k == 0 ? e : sum + e;
+    if (lane == 0) {
+      taken[at / 32] |= 1u << (at % 32);
+      a.ids[t * a.K + k] = at;
+      a.w[t * a.K + k] = e;
+    }
+    __syncwarp();
+  }
+  for (int k = lane; k < a.K; k += 32) a.w[t * a.K + k] = __fdiv_rn(a.w[t * a.K + k], sum);
+  if (lane == 0) a.sg[t] = sigmoid32(a.shared[t]);
+}
+
+__global__ void moe_group(ops::MoeGroupArgs a) {
+  const int e = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32), lane = lane_id();
+  if (e > a.E) return;
+  const int slots = static_cast<int>(a.T * a.K);
+  int below = 0;
+  for (int i = lane; i < slots; i += 32) below += a.ids[i] < e;
+  below = __reduce_add_sync(kAllLanes, below);
+  if (lane == 0) a.expert_begin[e] = below;
+  if (e == a.E) return;
+  for (int first = 0; first < slots; first += 32) {
+    const int i = first + lane;
+    const bool mine = i < slots && a.ids[i] == e;
+    const unsigned all = __ballot_sync(kAllLanes, mine);
+    if (mine) {
+      const int s = below + __popc(all & ((1u << lane) - 1));
+      a.slot[i] = s;
+      a.slot_row[s] = i / static_cast<int>(a.K);
+    }
+    below += __popc(all);
+  }
+}
+
+}  // namespace
+
+void run(Queue& queue, const ops::MoeRouteArgs& a) {
+  if (a.T == 0) return;
+  const size_t shared = static_cast<size_t>(a.E) * 4 + static_cast<size_t>((a.E + 31) / 32) * 4;
+  queue.launch(moe_route, static_cast<unsigned>(a.T), 32, shared, a);
+}
+
+void run(Queue& queue, const ops::MoeGroupArgs& a) {
+  queue.launch(moe_group, blocks_for(a.E + 1, 8), 256, 0, a);
+}
+
+}  // namespace argon::cuda

@@ -1,0 +1,116 @@
+// Everything with a norm over rows: rms_norm, gr_norm, the n-gram gate. From 512 values on a block of 256
+// threads takes a row, which is the contract's sum256 as it stands; below, a warp does.
+#include "cuda/device.cuh"
+#include "cuda/kernels.h"
+
+namespace argon::cuda {
+namespace {
+
+__global__ void rms_norm(ops::RmsNormArgs a) {
+  const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (i >= a.rows) return;
+  const float* x = a.x + i / a.group * a.x_stride + i % a.group * a.x_inner;
+  float* y = a.y + i / a.group * a.y_stride + i % a.group * a.y_inner;
+  const float r = inverse_rms(warp_dot(x, x, a.n), a.n, a.eps);
+  for (int64_t k = lane_id(); k < a.n; k += 32) y[k] = (x[k] * r) * a.w[k];
+}
+
+__global__ void gr_norm_small(ops::GrNormArgs a) {
+  const int64_t u = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (u >= a.T * a.C) return;
+  float* x = a.x + u * a.H;
+  if (a.b != nullptr) {
+    const float* b = a.b + u / a.C * a.H;
+    const float g = __fdiv_rn(2.0f, 1.0f + exp32(-a.inj[u]));
+    for (int64_t k = lane_id(); k < a.H; k += 32) x[k] = __fmaf_rn(g, b[k], x[k]);
+  }
+  const float r = inverse_rms(warp_dot(x, x, a.H), a.H, a.eps);
+  const float* w = a.w + u % a.C * a.H;
+  for (int64_t k = lane_id(); k < a.H; k += 32) a.n[u * a.H + k] = (x[k] * r) * w[k];
+}
+
+// H >= 512. kOwn values of a thread stay in registers (H = 256*kOwn); 0: any H, read again.
+template <int kOwn>
+__global__ void __launch_bounds__(256) gr_norm(ops::GrNormArgs a) {
+  __shared__ float parts[8];
+  const int64_t u = blockIdx.x;
+  float* x = a.x + u * a.H;
+  const float* w = a.w + u % a.C * a.H;
+  const float* b = a.b == nullptr ? nullptr : a.b + u / a.C * a.H;
+  const float g = b == nullptr ? 0.0f : __fdiv_rn(2.0f, 1.0f + exp32(-a.inj[u]));
+  float acc = 0.0f;
+  if constexpr (kOwn > 0) {
+    float v[kOwn];
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) v[i] = x[threadIdx.x + 256 * i];
+    if (b != nullptr) {
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        v[i] = __fmaf_rn(g, b[threadIdx.x + 256 * i], v[i]);
+        x[threadIdx.x + 256 * i] = v[i];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) acc = __fmaf_rn(v[i], v[i], acc);
+    const float r = inverse_rms(block_fold256(acc, parts), a.H, a.eps);
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      a.n[u * a.H + threadIdx.x + 256 * i] = (v[i] * r) * w[threadIdx.x + 256 * i];
+    }
+  } else {
+    for (int64_t k = threadIdx.x; k < a.H; k += 256) {
+      float v = x[k];
+      if (b != nullptr) x[k] = v = __fmaf_rn(g, b[k], v);
+      acc = __fmaf_rn(v, v, acc);
+    }
+    const float r = inverse_rms(block_fold256(acc, parts), a.H, a.eps);
+    for (int64_t k = threadIdx.x; k < a.H; k += 256) a.n[u * a.H + k] = (x[k] * r) * w[k];
+  }
+}
+
+// A warp per stream; the normed query is recomputed instead of kept.
+__global__ void ngram_gate(ops::NgramGateArgs a) {
+  const int64_t u = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (u >= a.T * a.C) return;
+  const int64_t t = u / a.C, c = u % a.C;
+  float* key = a.key + u * a.H;
+  float* v = a.v + u * a.H;
+  const float* x = a.x + u * a.H;
+  const float *w_key = a.w_key + c * a.H, *w_query = a.w_query + c * a.H, *w_conv = a.w_conv + c * a.H;
+  const float* value = a.value + t * a.H;
+  const float rk = inverse_rms(warp_dot(key, key, a.H), a.H, a.eps);
+  for (int64_t i = lane_id(); i < a.H; i += 32) key[i] = (key[i] * rk) * w_key[i];
+  const float rq = inverse_rms(warp_dot(x, x, a.H), a.H, a.eps);
+  const float dot =
+      warp_sum(a.H, [&](float acc, int64_t i) { return __fmaf_rn(key[i], (x[i] * rq) * w_query[i], acc); });
+  const float s = dot * inverse_root(a.H);
+  const float size = fabsf(s) < 1e-6f ? 1e-6f : fabsf(s);
+  const float gate = s == 0.0f ? 0.5f : sigmoid32(copysignf(__fsqrt_rn(size), s));
+  for (int64_t i = lane_id(); i < a.H; i += 32) v[i] = gate * value[i];
+  const float rv = inverse_rms(warp_dot(v, v, a.H), a.H, a.eps);
+  for (int64_t i = lane_id(); i < a.H; i += 32) a.nv[u * a.H + i] = (v[i] * rv) * w_conv[i];
+}
+
+}  // namespace
+
+void run(Queue& queue, const ops::RmsNormArgs& a) {
+  if (a.rows > 0) queue.launch(rms_norm, blocks_for(a.rows, 4), 128, 0, a);
+}
+
+void run(Queue& queue, const ops::GrNormArgs& a) {
+  const int64_t rows = a.T * a.C;
+  if (rows == 0) return;
+  if (a.H < 512) {
+    queue.launch(gr_norm_small, blocks_for(rows, 4), 128, 0, a);
+  } else if (a.H == 2560) {
+    queue.launch(gr_norm<10>, static_cast<unsigned>(rows), 256, 0, a);
+  } else {
+    queue.launch(gr_norm<0>, static_cast<unsigned>(rows), 256, 0, a);
+  }
+}
+
+void run(Queue& queue, const ops::NgramGateArgs& a) {
+  if (a.T > 0) queue.launch(ngram_gate, blocks_for(a.T * a.C, 4), 128, 0, a);
+}
+
+}  // namespace argon::cuda

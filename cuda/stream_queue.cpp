@@ -1,0 +1,253 @@
+#include "cuda/stream_queue.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace argon::cuda {
+namespace {
+
+// A list of this many launches or more is worth a graph; a longer one than the second is cut. Two thirds of
+// the tokens of a long answer find the indexer's block unfinished, so a model's steps come in a few variants.
+constexpr size_t kShortestGraph = 32, kLongestList = 8192, kMostGraphs = 12;
+
+std::string mebibytes(size_t bytes) { return std::to_string((bytes + (size_t{1} << 20) - 1) >> 20) + " MiB"; }
+
+}  // namespace
+
+StreamQueue::~StreamQueue() {
+  graphs_.clear();
+  if (stream_ == nullptr) return;
+  cudaStreamSynchronize(stream_);
+  cudaFree(scratch_);
+  cudaStreamDestroy(stream_);
+}
+
+Status StreamQueue::open(int device) {
+  cudaDeviceProp p{};
+  if (const cudaError_t e = cudaGetDeviceProperties(&p, device); e != cudaSuccess) {
+    return resource_error(std::string("no CUDA device ") + std::to_string(device) + ": " +
+                          cudaGetErrorString(e));
+  }
+  if (p.major < 8) {
+    return unsupported(std::string(p.name) + " has compute capability " + std::to_string(p.major) + "." +
+                       std::to_string(p.minor) + ": wanted 8.0 or newer; use --backend cpu");
+  }
+  name_ = p.name;
+  processors_ = p.multiProcessorCount;
+  if (!check(cudaSetDevice(device), "choosing the device") ||
+      !check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream")) {
+    return finish();
+  }
+  return {};
+}
+
+bool StreamQueue::check(cudaError_t e, const char* what) {
+  if (e == cudaSuccess) return true;
+  if (error_.ok()) {
+    error_ = Status(e == cudaErrorMemoryAllocation ? Code::kResource : Code::kInternal,
+                    std::string("CUDA device ") + name_ + ", " + what + ": " + cudaGetErrorString(e));
+  }
+  return false;
+}
+
+StreamQueue::Graph::~Graph() {
+  if (exec != nullptr) cudaGraphExecDestroy(exec);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+}
+
+void StreamQueue::add(const void* kernel, dim3 grid, int block, size_t shared, const void* params,
+                      size_t bytes) {
+  const size_t at = (list_.params.size() + 15) / 16 * 16;
+  list_.params.resize(at + bytes);
+  std::memcpy(list_.params.data() + at, params, bytes);
+  list_.launches.push_back({kernel, grid, block, shared, at, bytes});
+  if (list_.launches.size() >= kLongestList) flush();
+}
+
+uint64_t StreamQueue::signature(const List& list) {
+  uint64_t h = list.launches.size();
+  for (const Launch& l : list.launches) {
+    h = (h ^ reinterpret_cast<uintptr_t>(l.kernel) ^ static_cast<uint64_t>(l.block) << 48) *
+        0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+  }
+  return h;
+}
+
+bool StreamQueue::launch_one(const Launch& l) {
+  void* args[] = {list_.param(l)};
+  return check(
+      cudaLaunchKernel(l.kernel, l.grid, dim3(static_cast<unsigned>(l.block)), args, l.shared, stream_),
+      "starting a kernel");
+}
+
+void StreamQueue::flush() {
+  if (list_.launches.empty()) return;
+  if (profiling_) {
+    cudaEvent_t begin = nullptr, end = nullptr;
+    check(cudaEventCreate(&begin), "timing");
+    check(cudaEventCreate(&end), "timing");
+    for (const Launch& l : list_.launches) {
+      float ms = 0.0f;
+      cudaEventRecord(begin, stream_);
+      if (!launch_one(l)) break;
+      cudaEventRecord(end, stream_);
+      cudaEventSynchronize(end);
+      cudaEventElapsedTime(&ms, begin, end);
+      KernelTime& t = times_[l.kernel];
+      t.calls += 1;
+      t.ms += static_cast<double>(ms);
+    }
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+  } else if (error_.ok() && !(use_graphs_ && list_.launches.size() >= kShortestGraph && launch_graph())) {
+    for (const Launch& l : list_.launches) {
+      if (!launch_one(l)) break;
+    }
+  }
+  list_.launches.clear();
+  list_.params.clear();
+}
+
+std::vector<StreamQueue::KernelTime> StreamQueue::take_profile() {
+  flush();
+  std::vector<KernelTime> all;
+  for (auto& [kernel, t] : times_) {
+    const char* name = nullptr;
+    if (cudaFuncGetName(&name, kernel) == cudaSuccess && name != nullptr) t.kernel = name;
+    all.push_back(t);
+  }
+  std::sort(all.begin(), all.end(), [](const KernelTime& x, const KernelTime& y) { return x.ms > y.ms; });
+  times_.clear();
+  profiling_ = false;
+  return all;
+}
+
+bool StreamQueue::build(Graph& g) {
+  if (cudaGraphCreate(&g.graph, 0) != cudaSuccess) return false;
+  for (const Launch& l : g.list.launches) {
+    void* args[] = {g.list.param(l)};
+    cudaKernelNodeParams p{};
+    p.func = const_cast<void*>(l.kernel);
+    p.gridDim = l.grid;
+    p.blockDim = dim3(static_cast<unsigned>(l.block));
+    p.sharedMemBytes = static_cast<unsigned>(l.shared);
+    p.kernelParams = args;
+    cudaGraphNode_t node = nullptr;
+    const cudaGraphNode_t* before = g.nodes.empty() ? nullptr : &g.nodes.back();
+    if (cudaGraphAddKernelNode(&node, g.graph, before, g.nodes.empty() ? 0 : 1, &p) != cudaSuccess)
+      return false;
+    g.nodes.push_back(node);
+  }
+  return cudaGraphInstantiate(&g.exec, g.graph, 0) == cudaSuccess;
+}
+
+// False when the list is to be started kernel by kernel: it is new, or there is no graph to be had.
+bool StreamQueue::launch_graph() {
+  const uint64_t key = signature(list_);
+  Graph* g = nullptr;
+  for (const auto& known : graphs_) {
+    const auto same = [&](const Launch& x, const Launch& y) {
+      return x.kernel == y.kernel && x.block == y.block;
+    };
+    if (std::equal(known->list.launches.begin(), known->list.launches.end(), list_.launches.begin(),
+                   list_.launches.end(), same)) {
+      g = known.get();
+    }
+  }
+  if (g == nullptr) {
+    if (std::find(seen_.begin(), seen_.end(), key) == seen_.end()) {
+      if (seen_.size() >= 64) seen_.erase(seen_.begin());
+      seen_.push_back(key);
+      return false;
+    }
+    if (graphs_.size() >= kMostGraphs) {
+      graphs_.erase(std::min_element(graphs_.begin(), graphs_.end(),
+                                     [](const auto& x, const auto& y) { return x->last_use < y->last_use; }));
+    }
+    auto made = std::make_unique<Graph>();
+    made->list = list_;
+    if (!build(*made)) {
+      cudaGetLastError();
+      use_graphs_ = false;
+      return false;
+    }
+    g = made.get();
+    graphs_.push_back(std::move(made));
+  }
+  for (size_t i = 0; i < list_.launches.size(); ++i) {
+    const Launch &l = list_.launches[i], &old = g->list.launches[i];
+    if (l.grid.x == old.grid.x && l.grid.y == old.grid.y && l.grid.z == old.grid.z &&
+        l.shared == old.shared && std::memcmp(list_.param(l), g->list.param(old), l.bytes) == 0) {
+      continue;
+    }
+    void* args[] = {list_.param(l)};
+    cudaKernelNodeParams p{};
+    p.func = const_cast<void*>(l.kernel);
+    p.gridDim = l.grid;
+    p.blockDim = dim3(static_cast<unsigned>(l.block));
+    p.sharedMemBytes = static_cast<unsigned>(l.shared);
+    p.kernelParams = args;
+    if (!check(cudaGraphExecKernelNodeSetParams(g->exec, g->nodes[i], &p), "updating a graph")) return true;
+  }
+  g->list = list_;
+  g->last_use = ++uses_;
+  check(cudaGraphLaunch(g->exec, stream_), "starting a graph");
+  return true;
+}
+
+void StreamQueue::write(void* to, const void* from_host, size_t bytes) {
+  flush();
+  if (bytes == 0 || !error_.ok()) return;
+  // From pageable memory: the call returns once the bytes are staged, so the caller may reuse them.
+  check(cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_), "copying to the device");
+}
+
+void StreamQueue::read(void* to_host, const void* from, size_t bytes) {
+  flush();
+  if (bytes == 0 || !error_.ok()) return;
+  if (check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_),
+            "copying from the device")) {
+    check(cudaStreamSynchronize(stream_), "computing");
+  }
+}
+
+void StreamQueue::copy(void* to, const void* from, size_t bytes) {
+  flush();
+  if (bytes == 0 || !error_.ok()) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "copying on the device");
+}
+
+void StreamQueue::zero(void* to, size_t bytes) {
+  flush();
+  if (bytes == 0 || !error_.ok()) return;
+  check(cudaMemsetAsync(to, 0, bytes, stream_), "clearing memory");
+}
+
+void* StreamQueue::scratch(size_t bytes) {
+  if (bytes <= scratch_bytes_) return scratch_;
+  flush();
+  check(cudaStreamSynchronize(stream_), "computing");
+  cudaFree(scratch_);
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
+  const size_t wanted = std::max(bytes, size_t{16} << 20);
+  if (const cudaError_t e = cudaMalloc(&scratch_, wanted); e != cudaSuccess) {
+    cudaGetLastError();
+    scratch_ = nullptr;
+    check(e, ("working memory of " + mebibytes(wanted) + "; shorter passes need less").c_str());
+    return nullptr;
+  }
+  scratch_bytes_ = wanted;
+  return scratch_;
+}
+
+Status StreamQueue::finish() {
+  flush();
+  if (error_.ok() && stream_ != nullptr) check(cudaStreamSynchronize(stream_), "computing");
+  Status s = std::move(error_);
+  error_ = {};
+  return s;
+}
+
+}  // namespace argon::cuda

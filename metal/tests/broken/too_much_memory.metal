@@ -1,0 +1,9 @@
+#include <metal_stdlib>
+#pragma METAL fp contract(off)
+using namespace metal;
+kernel void broken(device const float* x [[buffer(0)]], device float* y [[buffer(1)]],
+                   uint i [[thread_position_in_grid]], uint tid [[thread_index_in_threadgroup]]) {
+  threadgroup float big[8193];
+  big[tid] = x[i];
+  y[i] = big[tid];
+}
