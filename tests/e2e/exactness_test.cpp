@@ -185,6 +185,7 @@ TEST_P(Sequence, RewindToAnyPosition) {
   const Logits wanted = e.logits(text);
   for (const std::vector<size_t>& checkpoints :
        {std::vector<size_t>{}, {1}, {16}, {4, 9, 30}, {3, 8, 15, 22, 29, 36}, {37}}) {
+    if (!kLong && checkpoints.size() != 3 && !checkpoints.empty()) continue;
     auto whole = e.new_state();
     size_t at = 0;
     for (size_t c : checkpoints) {
@@ -193,7 +194,7 @@ TEST_P(Sequence, RewindToAnyPosition) {
       at = c;
     }
     if (at < kPrompt) read(*whole, at, kPrompt);
-    for (size_t k = 0; k <= kPrompt; k += kLong ? 1 : 7) {
+    for (size_t k = 0; k <= kPrompt; k += kLong ? 1 : 9) {
       auto s = must(whole->copy());
       const Status back = e.forward().rewind(*s, static_cast<int64_t>(k));
       ASSERT_TRUE(back.ok()) << back.message();
@@ -220,6 +221,7 @@ TEST_P(Sequence, RewindAfterBlocksWereDropped) {
   }
   read(*s, at, text.size());
   for (size_t k : {239, 221, 220, 219, 171, 130, 99, 33, 20, 2, 0}) {
+    if (!kLong && (k == 239 || k == 99 || k == 130 || k == 20)) continue;
     auto again = must(s->copy());
     const Status back = e.forward().rewind(*again, static_cast<int64_t>(k));
     ASSERT_TRUE(back.ok()) << back.message();
@@ -232,6 +234,7 @@ TEST_P(Sequence, RewindAfterBlocksWereDropped) {
 }
 
 TEST_P(Sequence, InterleavedSequencesDoNotMeet) {
+  if (!kLong) text.resize(80);
   Ids other(text.rbegin(), text.rend());
   const Logits wanted = e.logits(text), wanted_other = e.logits(other);
   auto a = e.new_state(), b = e.new_state();
