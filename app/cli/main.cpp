@@ -109,7 +109,9 @@ int main_with_errors(int argc, char** argv) {
 int main(int argc, char** argv) {
   using argon::Code;
   using argon::Status;
-  signal(SIGPIPE, SIG_IGN);  // a closed pipe is told by write()
+  // A closed pipe and a file at its size limit are told by write().
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   try {
     return argon::cli::main_with_errors(argc, argv);
   } catch (const std::bad_alloc&) {

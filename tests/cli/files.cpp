@@ -45,7 +45,7 @@ std::string read_bytes(const std::string& path) {
 }
 
 void write_changed_model(const std::string& path, const ModelChanges& c) {
-  const auto file = GgufFile::open(tiny_model_path());
+  const auto file = GgufFile::open(c.source.empty() ? tiny_model_path() : c.source);
   ASSERT_TRUE(file.ok()) << file.status().message();
   GgufHeader header;
   for (const GgufEntry& e : (*file)->metadata()) {

@@ -34,6 +34,7 @@ std::string read_bytes(const std::string& path);
 
 // What to change while copying a model.
 struct ModelChanges {
+  std::string source;         // of this model; empty: the bundled one
   std::string architecture;   // general.architecture, when not empty
   std::string chat_template;  // tokenizer.chat_template, when not empty
   std::string retyped;        // this tensor gets `type` and zeros as data
@@ -41,7 +42,7 @@ struct ModelChanges {
   int split_parts = 0;     // write the first of so many parts, which are not there
   float temperature = -1;  // general.sampling.temp, when not negative
 };
-// The bundled model with these changes at `path`.
+// The model with these changes at `path`.
 void write_changed_model(const std::string& path, const ModelChanges& changes);
 
 // Runs argon synth for a very small model with a tokenizer of 20000 entries: it writes on and on, as two

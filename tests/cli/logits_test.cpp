@@ -83,6 +83,18 @@ TEST_F(LogitsCommand, ReplacesAFileOnlyWhenItSucceeds) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"kept.f32"});
 }
 
+TEST_F(LogitsCommand, LeavesNothingWhenTheDiskIsFull) {
+  const std::string out = folder_.write("kept.f32", "before");
+  const Ran r = run_program({"/bin/sh", "-c", "ulimit -f 1; exec \"$0\" \"$@\"", argon_program(), "logits",
+                             "-m", fixture_path("tiny-random-F32.gguf"), "--tokens", "-", "-o", out},
+                            kIds);
+  EXPECT_EQ(r.exit_code, 1) << r.err;
+  EXPECT_EQ(r.out, "");
+  EXPECT_NE(r.err.find("File too large"), std::string::npos) << r.err;
+  EXPECT_EQ(read_bytes(out), "before");
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"kept.f32"});
+}
+
 TEST_F(LogitsCommand, DevicesAreWrittenAndNotReplaced) {
   const Args to = {"logits", "-m", fixture_path("tiny-random-F32.gguf"), "--tokens", "-", "-o"};
   Args null = to, full = to;

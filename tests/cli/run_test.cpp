@@ -14,6 +14,8 @@ namespace {
 
 constexpr const char* kQuestion = "What is a glacier?";
 constexpr const char* kAnswer = "A slowly moving mass of ice.";
+constexpr const char* kThinkingTemplate =
+    "{{ '<|im_start|>assistant' }}{% if enable_thinking %}<think>{% else %}</think>{% endif %}<|im_end|>";
 
 nlohmann::json run_json(Args args) {
   args.insert(args.begin(), {"run", "--json"});
@@ -156,8 +158,7 @@ TEST(Run, SystemMessage) {
 TEST(Run, ThinkingOnlyWhereTheModelCan) {
   TemporaryFolder folder;
   ModelChanges c;
-  c.chat_template =
-      "{{ '<|im_start|>assistant' }}{% if enable_thinking %}<think>{% else %}</think>{% endif %}<|im_end|>";
+  c.chat_template = kThinkingTemplate;
   write_changed_model(folder.file("m.gguf"), c);
   const Args thinking = {"-m", folder.file("m.gguf"), "--temp", "0", "-n", "12", kQuestion};
   const int open = run_json(thinking)["prompt_tokens"];
@@ -166,17 +167,32 @@ TEST(Run, ThinkingOnlyWhereTheModelCan) {
   const auto closed = run_json(off);
   EXPECT_LT(open, closed["prompt_tokens"]);
   EXPECT_EQ(closed["text"], kAnswer);
-  // What is thought goes to standard error and not to standard output.
-  Args run = thinking;
-  run.insert(run.begin(), "run");
-  const auto j = run_json(thinking);
-  const Ran r = argon(run);
+}
+
+TEST(Run, ThinkingGoesToStandardError) {
+  // A model of random weights never closes what the prompt has opened: all that it writes is thinking.
+  TemporaryFolder folder;
+  ModelChanges c;
+  c.source = folder.file("random.gguf");
+  c.chat_template = kThinkingTemplate;
+  ASSERT_EQ(synth(c.source, {}).exit_code, 0);
+  write_changed_model(folder.file("m.gguf"), c);
+  const Args args = {"-m", folder.file("m.gguf"), "--temp", "1", "-n", "20", "hello"};
+  const auto j = run_json(args);
   const std::string thought = j["thinking"];
-  EXPECT_TRUE(contains(r.err, thought)) << r.err;
-  const std::string text = j["text"];
-  EXPECT_EQ(r.out, text.empty() ? "" : text + "\n");
-  EXPECT_FALSE(thought.empty() && text.empty());
+  EXPECT_GT(thought.size(), 20u);
+  EXPECT_EQ(j["text"], "");
+  Args plain = args;
+  plain.insert(plain.begin(), "run");
+  Ran r = argon(plain);
+  EXPECT_EQ(r.out, "");
+  EXPECT_TRUE(r.err.starts_with(thought + "\n")) << r.err;
   EXPECT_FALSE(contains(r.err, "\x1b")) << "no colours outside a terminal";
+
+  plain.push_back("--no-think");
+  r = argon(plain);
+  EXPECT_GT(r.out.size(), 20u);
+  EXPECT_TRUE(r.err.starts_with("prompt: ")) << r.err;
 }
 
 TEST(Run, AnotherTemplateIsNamedInOneWarning) {
