@@ -17,13 +17,6 @@ namespace {
 constexpr uint64_t kFingerprint = 0x0123456789abcdefu;
 constexpr size_t kPrompt = 37;
 constexpr size_t kAfter = 12;  // tokens compared after a state came to its position
-// exactness_long_test is this file with every position and cache type; exactness_test takes some of them.
-#ifdef ARGON_EXACTNESS_LONG
-constexpr bool kLong = true;
-#else
-constexpr bool kLong = false;
-#endif
-
 using Ids = std::vector<int32_t>;
 using Logits = std::vector<float>;
 
@@ -75,7 +68,7 @@ std::span<const int32_t> part(const Ids& ids, size_t from, size_t to) {
 class Exactness : public ::testing::TestWithParam<Subject> {
  protected:
   // The trained model is too slow for more in the short test.
-  Ids ids = GetParam().ids(kLong || GetParam().tiny_random() ? kPrompt : 16);
+  Ids ids = GetParam().ids(kPrompt);
 };
 
 TEST_P(Exactness, AnyPassSize) {
@@ -106,9 +99,7 @@ TEST_P(Exactness, AnyInstructionSet) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Exactness,
-                         ::testing::ValuesIn(kLong ? std::vector<Subject>{kF32, kF16, kArgonTiny}
-                                                   : std::vector<Subject>{kF16, kArgonTiny}),
+INSTANTIATE_TEST_SUITE_P(, Exactness, ::testing::ValuesIn(std::vector<Subject>{kF32, kF16, kArgonTiny}),
                          subject_name);
 
 // What a sequence may go through. The long text is far beyond the attention budget of 32 tokens, so that
@@ -127,7 +118,7 @@ class Sequence : public ::testing::TestWithParam<Subject> {
 TEST_P(Sequence, CutAnywhere) {
   text.resize(kPrompt);
   const Logits wanted = e.logits(text);
-  for (size_t cut = 1; cut < kPrompt; cut += kLong ? 1 : 5) {
+  for (size_t cut = 1; cut < kPrompt; ++cut) {
     auto s = e.new_state();
     Logits found = read(*s, 0, cut);
     const Logits rest = read(*s, cut, kPrompt);
@@ -185,7 +176,6 @@ TEST_P(Sequence, RewindToAnyPosition) {
   const Logits wanted = e.logits(text);
   for (const std::vector<size_t>& checkpoints :
        {std::vector<size_t>{}, {1}, {16}, {4, 9, 30}, {3, 8, 15, 22, 29, 36}, {37}}) {
-    if (!kLong && checkpoints.size() != 3 && !checkpoints.empty()) continue;
     auto whole = e.new_state();
     size_t at = 0;
     for (size_t c : checkpoints) {
@@ -194,7 +184,7 @@ TEST_P(Sequence, RewindToAnyPosition) {
       at = c;
     }
     if (at < kPrompt) read(*whole, at, kPrompt);
-    for (size_t k = 0; k <= kPrompt; k += kLong ? 1 : 9) {
+    for (size_t k = 0; k <= kPrompt; ++k) {
       auto s = must(whole->copy());
       const Status back = e.forward().rewind(*s, static_cast<int64_t>(k));
       ASSERT_TRUE(back.ok()) << back.message();
@@ -221,7 +211,6 @@ TEST_P(Sequence, RewindAfterBlocksWereDropped) {
   }
   read(*s, at, text.size());
   for (size_t k : {239, 221, 220, 219, 171, 130, 99, 33, 20, 2, 0}) {
-    if (!kLong && (k == 239 || k == 99 || k == 130 || k == 20)) continue;
     auto again = must(s->copy());
     const Status back = e.forward().rewind(*again, static_cast<int64_t>(k));
     ASSERT_TRUE(back.ok()) << back.message();
@@ -234,7 +223,6 @@ TEST_P(Sequence, RewindAfterBlocksWereDropped) {
 }
 
 TEST_P(Sequence, InterleavedSequencesDoNotMeet) {
-  if (!kLong) text.resize(80);
   Ids other(text.rbegin(), text.rend());
   const Logits wanted = e.logits(text), wanted_other = e.logits(other);
   auto a = e.new_state(), b = e.new_state();
@@ -251,10 +239,7 @@ TEST_P(Sequence, InterleavedSequencesDoNotMeet) {
   EXPECT_TRUE(same(found_other, wanted_other, 0));
 }
 
-INSTANTIATE_TEST_SUITE_P(, Sequence,
-                         ::testing::ValuesIn(kLong ? std::vector<Subject>{kF32, kF16}
-                                                   : std::vector<Subject>{kF16}),
-                         subject_name);
+INSTANTIATE_TEST_SUITE_P(, Sequence, ::testing::ValuesIn(std::vector<Subject>{kF32, kF16}), subject_name);
 
 // Saved states that do not fit are refused in one line, and the state that was to take them stands as before.
 class Refusal : public ::testing::Test {
