@@ -3,6 +3,7 @@
 
 BUILD := build/release
 ARGON := $(BUILD)/bin/argon
+FUZZ_SECONDS := 60
 # Taken literally: a $ in the prompt stays a $.
 export ARGON_PROMPT := $(if $(value PROMPT),$(value PROMPT),What is a glacier?)
 
@@ -12,7 +13,7 @@ BUILD_PACKAGES := g++ cmake ninja-build libgtest-dev libcli11-dev nlohmann-json3
 TEST_PACKAGES := qemu-user clang libclang-rt-14-dev libboost-context-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-long clean
+.PHONY: help run build test test-long fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile
@@ -26,13 +27,22 @@ build: $(BUILD)/build.ninja ## build every program into build/release/bin
 
 test: $(BUILD)/build.ninja ## build and run the tests (a few minutes)
 	@scripts/need-packages $(TEST_PACKAGES)
+	@cmake --preset release >/dev/null  # sees what was just installed
 	@ninja -C $(BUILD)
 	@scripts/run-tests $(BUILD) short
 
 test-long: $(BUILD)/build.ninja ## build and run the tests that take longer
 	@scripts/need-packages $(TEST_PACKAGES)
+	@cmake --preset release >/dev/null  # sees what was just installed
 	@ninja -C $(BUILD)
 	@scripts/run-tests $(BUILD) long
+
+# Both at once; a failure leaves crash-*.bin in build/fuzz.
+fuzz: packages ## fuzz the parsers under AddressSanitizer and UBSan (FUZZ_SECONDS=60 each)
+	@cmake --preset fuzz >/dev/null
+	@ninja -C build/fuzz fuzz_gguf fuzz_tokenizer
+	@cd build/fuzz && { bin/fuzz_gguf -seconds $(FUZZ_SECONDS) $(CURDIR)/gguf/seeds & g=$$!; \
+	  bin/fuzz_tokenizer -seconds $(FUZZ_SECONDS) $(CURDIR)/tokenizer/fuzz_seeds; t=$$?; wait $$g && exit $$t; }
 
 clean: ## remove what was built
 	rm -rf build
