@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "base/fp_env.h"
+
 namespace argon {
 namespace {
 
@@ -172,6 +174,7 @@ Status Forward::ensure_rope(int64_t positions) {
 }
 
 Status Forward::read(SequenceState& state, std::span<const int32_t> tokens, const ReadOptions& options) {
+  const ScopedFlushSubnormals flush;
   const int64_t total = static_cast<int64_t>(tokens.size());
   if (state.position() + total > state.capacity()) {
     return bad_input("the prompt needs " + std::to_string(state.position() + total) +

@@ -2,6 +2,7 @@
 // inline: files compiled for different instruction sets each keep their own copy.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "base/exact_math.h"
@@ -36,6 +37,12 @@ static inline float dot_sum256(const float* a, const float* b, int64_t n) {
 // Norms and dots over vectors: sum256 from 512 values on, sum32 below.
 static inline float dot(const float* a, const float* b, int64_t n) {
   return n >= 512 ? dot_sum256(a, b, n) : dot_sum32(a, b, n);
+}
+
+// y = (x*r)*w with r = 1/sqrt(sum of squares/n + eps); y may be x.
+static inline void rms_norm_row(const float* x, const float* w, float* y, int64_t n, float eps) {
+  const float r = 1.0f / std::sqrt(dot(x, x, n) / static_cast<float>(n) + eps);
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] * r) * w[i];
 }
 
 }  // namespace argon::ops

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/fp_env.h"
 #include "runtime/stop_strings.h"
 #include "tokenizer/stream_decoder.h"
 
@@ -77,6 +78,7 @@ Status Session::read_prompt(std::span<const int32_t> prompt, Generated& g,
 
 Result<Generated> Session::generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                     const Text& text, const std::function<bool(int64_t, int64_t)>& progress) {
+  const ScopedFlushSubnormals flush;  // the pass sets it too; sampling computes as well
   ARGON_RETURN_IF_ERROR(ops::check(options.sampling));
   Generated g;
   auto start = std::chrono::steady_clock::now();

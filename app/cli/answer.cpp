@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/fp_env.h"
 #include "chat/chat.h"
 
 namespace argon::cli {
@@ -61,7 +60,6 @@ Result<Answer> write_answer(Session& session, std::span<const int32_t> prompt, c
              fmt::format("reading the prompt: {} of {} tokens", done, total));
     return !interrupted();
   };
-  const ScopedFlushSubnormals flush;
   auto generated = session.generate(prompt, options, text, progress);
   bar.clear();
   if (style.split_thinking) take(splitter.finish());

@@ -12,7 +12,6 @@
 #include "app/cli/engine.h"
 #include "app/cli/terminal.h"
 #include "base/contract.h"
-#include "base/fp_env.h"
 #include "model/forward.h"
 #include "model/state.h"
 
@@ -116,7 +115,6 @@ Status run(const Options& o) {
   const auto steps = std::span(ids).subspan(static_cast<size_t>(*o.prompt));
 
   Bench bench(*forward, *state, c.V);
-  const ScopedFlushSubnormals flush;
   Row rows[2] = {{"prompt", *o.prompt}, {"step", *o.steps}};
   {
     ProgressBar bar;

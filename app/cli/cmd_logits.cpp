@@ -12,7 +12,6 @@
 #include "app/cli/output_file.h"
 #include "app/cli/terminal.h"
 #include "app/cli/text_input.h"
-#include "base/fp_env.h"
 #include "model/forward.h"
 #include "model/state.h"
 
@@ -83,7 +82,6 @@ Status run(const Options& o) {
   read.out = logits.data();
   Sha256 sha;
   ProgressBar bar;
-  const ScopedFlushSubnormals flush;
   for (int64_t at = 0; at < T; at += pass) {
     if (interrupted()) return Status(Code::kCancelled, "interrupted: nothing was written");
     bar.show(static_cast<double>(at) / static_cast<double>(T), fmt::format("{} of {} tokens", at, T));

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "ops/gated_residual/gated_residual.h"
 #include "ops/sums.h"
 
@@ -20,8 +18,7 @@ void gr_norm_ref(const GrNormArgs& a, int64_t begin, int64_t end) {
     const float* w = a.w + (u % a.C) * a.H;
     float* n = a.n + u * a.H;
     if (a.b != nullptr) apply(x, a.b + (u / a.C) * a.H, a.inj[u], a.H);
-    const float r = 1.0f / std::sqrt(dot(x, x, a.H) / static_cast<float>(a.H) + a.eps);
-    for (int64_t k = 0; k < a.H; ++k) n[k] = (x[k] * r) * w[k];
+    rms_norm_row(x, w, n, a.H, a.eps);
   }
 }
 

@@ -6,14 +6,6 @@
 #include "ops/sums.h"
 
 namespace argon::ops {
-namespace {
-
-void rms_norm_row(const float* x, const float* w, float* y, int64_t n, float eps) {
-  const float r = 1.0f / std::sqrt(dot(x, x, n) / static_cast<float>(n) + eps);
-  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] * r) * w[i];
-}
-
-}  // namespace
 
 void ngram_hash_ref(const NgramHashArgs& a, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {

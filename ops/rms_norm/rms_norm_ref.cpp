@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/sums.h"
 
@@ -9,8 +7,7 @@ void rms_norm_ref(const RmsNormArgs& a, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     const float* x = a.x + (i / a.group) * a.x_stride + (i % a.group) * a.x_inner;
     float* y = a.y + (i / a.group) * a.y_stride + (i % a.group) * a.y_inner;
-    const float r = 1.0f / std::sqrt(dot(x, x, a.n) / static_cast<float>(a.n) + a.eps);
-    for (int64_t k = 0; k < a.n; ++k) y[k] = (x[k] * r) * a.w[k];
+    rms_norm_row(x, a.w, y, a.n, a.eps);
   }
 }
 

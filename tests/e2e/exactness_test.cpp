@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fp_env.h"
 #include "tests/e2e/engine.h"
 #include "tests/harness/safetensors.h"
 
@@ -311,6 +312,37 @@ TEST_F(Refusal, TheStateGoesOn) {
   expect_refused(*target, saved, kFingerprint, "a damaged state");
   EXPECT_TRUE(same_from(e.read(*target, part(text, 30, 60)), e.read(*undisturbed, part(text, 30, 60)), 0,
                         static_cast<size_t>(e.model().config().V)));
+}
+
+// A caller that knows nothing of the contract's floating-point mode: a pass sets it and puts the caller's
+// back.
+TEST(FloatingPointMode, ReadSetsItAndPutsItBack) {
+  const auto keeps_subnormals = [] {
+    volatile float tiny = 1e-38f;
+    volatile float smaller = tiny * 1e-3f;
+    return smaller != 0.0f;
+  };
+  Engine engine(fixture_path("tiny-random-F32.gguf"), {});
+  auto state = engine.new_state();
+  const Ids ids = {1, 2, 3};
+  int passes = 0;
+  ReadOptions options;
+  options.logits = LogitsFor::kNone;
+  options.observe = [&](int64_t, const float*, int64_t) {
+    ++passes;
+    EXPECT_FALSE(keeps_subnormals());
+  };
+#if defined(__x86_64__)
+  const unsigned mode = _mm_getcsr();
+  _mm_setcsr(mode & ~0x8040u);
+  EXPECT_TRUE(keeps_subnormals());
+  EXPECT_TRUE(engine.forward().read(*state, ids, options).ok());
+  EXPECT_TRUE(keeps_subnormals());
+  _mm_setcsr(mode);
+  EXPECT_GT(passes, 0);
+#else
+  GTEST_SKIP() << "the test changes the floating-point mode of x86-64 only";
+#endif
 }
 
 }  // namespace
