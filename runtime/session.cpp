@@ -91,7 +91,7 @@ Result<Generated> Session::generate(std::span<const int32_t> prompt, const Gener
 
   StreamDecoder decoder(model_.tokenizer());
   StopStrings stops(options.stop);
-  const auto show = [&](const std::string& piece) { return piece.empty() || !text || text(piece); };
+  const auto show = [&](const std::string& piece) { return !text || text(piece); };
   int repeats = 0;
   g.reason = FinishReason::kLength;
   while (options.max_tokens < 0 || static_cast<int64_t>(g.tokens.size()) < options.max_tokens) {

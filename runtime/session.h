@@ -45,7 +45,7 @@ class Session {
 
   // Reads the prompt (the whole sequence from its beginning; an equal beginning already held is not read
   // again), then generates. `text` receives the answer in pieces of whole UTF-8 characters and returns false
-  // to stop; `progress` as in ReadOptions. kBadInput for an empty or too long prompt; kCancelled when stopped
+  // to stop (it is called for every token, with an empty piece where nothing can be shown yet); `progress` as in ReadOptions. kBadInput for an empty or too long prompt; kCancelled when stopped
   // while reading.
   using Text = std::function<bool(std::string_view)>;
   Result<Generated> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
