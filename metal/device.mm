@@ -129,12 +129,7 @@ class MacDevice final : public Device {
   Status dispatch(const Pipeline& p, std::span<const Argument> arguments, const Grid& grid) override {
     if (p == nullptr) return bad_input("dispatch without a pipeline");
     ARGON_RETURN_IF_ERROR(check(*p, arguments, grid));
-    if (encoder_ == nil) {
-      commands_ = [queue_ commandBuffer];
-      // Serial: each dispatch sees what those before it wrote.
-      encoder_ = [commands_ computeCommandEncoderWithDispatchType:MTLDispatchTypeSerial];
-      if (encoder_ == nil) return resource_error("the GPU gives no command encoder");
-    }
+    if (encoder_ == nil) ARGON_RETURN_IF_ERROR(begin());
     [encoder_ setComputePipelineState:p->state];
     for (const PipelineState::Binding& b : p->bindings) {
       if (b.threadgroup) {
@@ -151,7 +146,7 @@ class MacDevice final : public Device {
     }
     [encoder_ dispatchThreadgroups:MTLSizeMake(grid.threadgroups.x, grid.threadgroups.y, grid.threadgroups.z)
              threadsPerThreadgroup:MTLSizeMake(grid.threads.x, grid.threads.y, grid.threads.z)];
-    ++counters_.threadgroups;
+    if (++encoded_ == kDispatchesPerCommit) commit();
     return {};
   }
 
@@ -252,23 +247,52 @@ class MacDevice final : public Device {
     return p < it->first + std::max<size_t>(it->second.bytes, 1) ? it : memory_.end();
   }
 
-  void wait() {
+  Status begin() {
+    @autoreleasepool {
+      commands_ = [queue_ commandBuffer];
+      // Serial: each dispatch sees what those before it wrote. Between command buffers of one queue the
+      // framework's own tracking of buffers does the same.
+      encoder_ = [commands_ computeCommandEncoderWithDispatchType:MTLDispatchTypeSerial];
+      if (encoder_ == nil) return resource_error("the GPU gives no command encoder");
+      return {};
+    }
+  }
+
+  // Hands what has been encoded to the GPU, which works on it while the next dispatches are encoded.
+  void commit() {
     if (encoder_ == nil) return;
     [encoder_ endEncoding];
     [commands_ commit];
-    [commands_ waitUntilCompleted];
-    if (commands_.status == MTLCommandBufferStatusError && fault_.ok()) {
-      fault_ = internal_error("the GPU stopped: " + text_of(commands_.error));
-    }
-    counters_.gpu_seconds += commands_.GPUEndTime - commands_.GPUStartTime;
+    submitted_.push_back(commands_);
     encoder_ = nil;
     commands_ = nil;
+    encoded_ = 0;
   }
+
+  void wait() {
+    @autoreleasepool {
+      commit();
+      for (id<MTLCommandBuffer> c : submitted_) {
+        [c waitUntilCompleted];
+        if (c.status == MTLCommandBufferStatusError && fault_.ok()) {
+          fault_ = internal_error("the GPU stopped: " + text_of(c.error));
+        }
+        counters_.gpu_seconds += c.GPUEndTime - c.GPUStartTime;
+      }
+      submitted_.clear();
+    }
+  }
+
+  // Enough that a command buffer's start (tens of microseconds) is small beside its work, few enough that the
+  // GPU does not wait for the encoding of a whole pass.
+  static constexpr int kDispatchesPerCommit = 64;
 
   id<MTLDevice> device_;
   id<MTLCommandQueue> queue_;
   id<MTLCommandBuffer> commands_ = nil;
   id<MTLComputeCommandEncoder> encoder_ = nil;
+  int encoded_ = 0;
+  std::vector<id<MTLCommandBuffer>> submitted_;
   const DeviceOptions options_;
   std::map<uintptr_t, Memory> memory_;
   std::map<std::string, id<MTLLibrary>> libraries_;

@@ -106,12 +106,15 @@ Result<const void*> MetalBackend::place(const void* host, size_t bytes) {
   return host;
 }
 
-Status MetalBackend::settle() {
+void MetalBackend::settle() {
+  if (pending_.empty()) return;
   // What is there already and shares more than a page with something new is wrapped again, joined.
   for (auto it = wrapped_.begin(); it != wrapped_.end();) {
     const auto& [base, size] = *it;
-    const auto next = pending_.lower_bound(page_floor(base + size - 1));
-    const bool touched = next != pending_.begin() && std::prev(next)->first + std::prev(next)->second > base;
+    const uintptr_t first = base, last_page = page_floor(base + size - 1);
+    const bool touched = std::any_of(pending_.begin(), pending_.end(), [&](const auto& p) {
+      return p.first < last_page && page_floor(p.first + p.second - 1) > first;
+    });
     if (!touched) {
       ++it;
       continue;
@@ -134,10 +137,10 @@ Status MetalBackend::settle() {
       end = joined;
       pending_.erase(pending_.begin());
     }
-    ARGON_RETURN_IF_ERROR(launcher_.device().wrap(reinterpret_cast<const void*>(base), end - base));
+    const Status s = launcher_.device().wrap(reinterpret_cast<const void*>(base), end - base);
+    if (!s.ok()) return launcher_.fail(s);
     wrapped_[base] = end - base;
   }
-  return {};
 }
 
 void MetalBackend::write(void* to, const void* from_host, size_t bytes) {
@@ -160,6 +163,7 @@ void MetalBackend::copy(void* to, const void* from, size_t bytes) {
     std::memcpy(to, from, bytes);
     return;
   }
+  settle();
   const char* width = width_of(reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | bytes);
   const MemoryMetalArgs args{units_of(bytes, width)};
   launcher_.dispatch(kMemory, (std::string("copy_") + width).c_str(), {},
@@ -180,9 +184,7 @@ void MetalBackend::zero(void* to, size_t bytes) {
 }
 
 Status MetalBackend::finish() {
-  if (!pending_.empty()) {
-    if (const Status s = settle(); !s.ok()) launcher_.fail(s);
-  }
+  settle();
   return launcher_.finish();
 }
 
@@ -190,9 +192,7 @@ bool MetalBackend::can_compute(WeightType type) const { return find_format(type)
 
 template <class Args>
 void MetalBackend::start(const Args& a) {
-  if (!pending_.empty()) {
-    if (const Status s = settle(); !s.ok()) launcher_.fail(s);
-  }
+  settle();
   metal::run(launcher_, a);
 }
 

@@ -65,7 +65,7 @@ class MetalBackend final : public ops::Backend {
   template <class Args>
   void start(const Args& a);
   // Wraps what place() has noted.
-  Status settle();
+  void settle();
   Result<const void*> place_copy(const void* host, size_t bytes);
 
   struct Copy {
