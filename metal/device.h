@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "metal/counters.h"
 
 namespace argon::metal {
 
@@ -77,24 +78,6 @@ struct Constant {
 struct PipelineState;
 using Pipeline = std::shared_ptr<const PipelineState>;
 
-// Work since the last reset. A GPU counts time only; the executor counts barriers and simd operations always,
-// the rest with checks on. A barrier counts once per threadgroup, a simd operation once per simdgroup.
-struct Counters {
-  uint64_t device_loads = 0, device_stores = 0, device_load_bytes = 0, device_store_bytes = 0;
-  uint64_t threadgroup_loads = 0, threadgroup_stores = 0, atomics = 0;
-  uint64_t barriers = 0, simd_operations = 0, threadgroups = 0;
-  double gpu_seconds = 0;
-};
-
-// Distinct bytes of one watched buffer that windows of consecutive threadgroups touch: those that run at one
-// time.
-struct Locality {
-  uint32_t window = 0;  // threadgroups per window
-  uint64_t windows = 0;
-  double mean_bytes = 0;  // per window
-  uint64_t max_bytes = 0, sum_bytes = 0;
-};
-
 struct DeviceOptions {
   std::string root;     // where "metal/kernels/..." is found; empty: the source tree this was built from
   bool checks = false;  // executor: check every access (slow); a Mac ignores it
@@ -113,8 +96,9 @@ class Device {
   // Zeroed, page-aligned; kResource when there is no memory.
   virtual Result<void*> allocate(size_t bytes) = 0;
   // Lets kernels read (never write) `bytes` at the page-aligned `base`, such as a mapped weight file, without
-  // a copy.
+  // a copy. Ranges may share a page at a seam (the tail of one, the head of the next), no more.
   virtual Status wrap(const void* base, size_t bytes) = 0;
+  virtual size_t max_buffer_bytes() const = 0;  // of one allocation or wrapping
   // Ends an allocation or a wrapping. Waits for work in flight.
   virtual void release(const void* base) = 0;
 

@@ -69,6 +69,8 @@ class MacDevice final : public Device {
     return {};
   }
 
+  size_t max_buffer_bytes() const override { return device_.maxBufferLength; }
+
   void release(const void* base) override {
     wait();
     memory_.erase(reinterpret_cast<uintptr_t>(base));

@@ -94,6 +94,8 @@ class Executor final : public Device {
     return {};
   }
 
+  size_t max_buffer_bytes() const override { return size_t{1} << 46; }
+
   void release(const void* base) override {
     const auto it = memory_.find(reinterpret_cast<uintptr_t>(base));
     if (it == memory_.end()) return;

@@ -7,6 +7,7 @@
 #pragma METAL fp contract(off)
 
 #include "base/exact_math.h"
+#include "metal/kernels/norms.h"
 #include "metal/kernels/prompt_args.h"
 #include "metal/kernels/sums.h"
 
@@ -80,10 +81,6 @@ struct MoeBlock {
 
 // The factor of apply: x_c = fma(gate, b, x_c). inj has been multiplied by 1/C.
 inline float apply_gate(float inj) { return 2.0f / (1.0f + argon::exp32(-inj)); }
-
-inline float norm_factor(float ss, uint n, float eps) {
-  return 1.0f / metal::precise::sqrt(ss / float(n) + eps);
-}
 
 // Where the norm's outputs go; the switches are function constants of the kernels.
 struct NormOut {
