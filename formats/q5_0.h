@@ -26,8 +26,8 @@ struct Q5_0 {
     static_cast<void>(sub);
     const uint32_t h = load_u32(b.h);
     for (int j = 0; j < 16; ++j) {
-      codes[j] = static_cast<int8_t>(((b.q[j] & 15) | ((h >> j & 1) << 4)) - 16);
-      codes[j + 16] = static_cast<int8_t>(((b.q[j] >> 4) | ((h >> (j + 16) & 1) << 4)) - 16);
+      codes[j] = static_cast<int8_t>(static_cast<int>((b.q[j] & 15) | (h >> j & 1) << 4) - 16);
+      codes[j + 16] = static_cast<int8_t>(static_cast<int>((b.q[j] >> 4) | (h >> (j + 16) & 1) << 4) - 16);
     }
     set_step(steps, load_f16(b.d));
   }

@@ -30,8 +30,17 @@
 #include "formats/q8_0.h"
 #include "formats/weight_type_ids.h"
 
+// Every integer-code type, for ARGON_CASE(T).
+#define ARGON_CODE_TYPES                                                                                 \
+  ARGON_CASE(Q8_0)                                                                                       \
+  ARGON_CASE(Q4_0) ARGON_CASE(Q4_1) ARGON_CASE(Q5_0) ARGON_CASE(Q5_1) ARGON_CASE(Q2_K) ARGON_CASE(Q3_K)  \
+      ARGON_CASE(Q4_K) ARGON_CASE(Q5_K) ARGON_CASE(Q6_K) ARGON_CASE(IQ1_S) ARGON_CASE(IQ1_M)             \
+          ARGON_CASE(IQ2_XXS) ARGON_CASE(IQ2_XS) ARGON_CASE(IQ2_S) ARGON_CASE(IQ3_XXS) ARGON_CASE(IQ3_S) \
+              ARGON_CASE(IQ4_NL) ARGON_CASE(IQ4_XS) ARGON_CASE(MXFP4) ARGON_CASE(NVFP4) ARGON_CASE(Q2_0)
+
 template <class F>
-inline void unpack_as(device const uint8_t* row, uint block, thread int8_t* codes, thread argon::Steps* steps) {
+inline void unpack_as(device const uint8_t* row, uint block, thread int8_t* codes,
+                      thread argon::Steps* steps) {
   const uint per = uint(F::kBlockValues) / 32;
   F::unpack32(row + block / per * uint(F::kBlockBytes), int(block % per), codes, steps);
 }
@@ -43,31 +52,34 @@ inline void unpack_block(argon::WeightType type, device const uint8_t* row, uint
 #define ARGON_CASE(T)           \
   case argon::WeightType::k##T: \
     return unpack_as<argon::T>(row, block, codes, steps);
-    ARGON_CASE(Q8_0)
-    ARGON_CASE(Q4_0)
-    ARGON_CASE(Q4_1)
-    ARGON_CASE(Q5_0)
-    ARGON_CASE(Q5_1)
-    ARGON_CASE(Q2_K)
-    ARGON_CASE(Q3_K)
-    ARGON_CASE(Q4_K)
-    ARGON_CASE(Q5_K)
-    ARGON_CASE(Q6_K)
-    ARGON_CASE(IQ1_S)
-    ARGON_CASE(IQ1_M)
-    ARGON_CASE(IQ2_XXS)
-    ARGON_CASE(IQ2_XS)
-    ARGON_CASE(IQ2_S)
-    ARGON_CASE(IQ3_XXS)
-    ARGON_CASE(IQ3_S)
-    ARGON_CASE(IQ4_NL)
-    ARGON_CASE(IQ4_XS)
-    ARGON_CASE(MXFP4)
-    ARGON_CASE(NVFP4)
-    ARGON_CASE(Q2_0)
+    ARGON_CODE_TYPES
 #undef ARGON_CASE
     default:
       return;
+  }
+}
+
+// Whether blocks of the type take two steps of 16 values, and whether a step has a minimum.
+inline bool has_two_steps(argon::WeightType type) {
+  switch (type) {
+#define ARGON_CASE(T)           \
+  case argon::WeightType::k##T: \
+    return argon::T::kSteps == 2;
+    ARGON_CODE_TYPES
+#undef ARGON_CASE
+    default:
+      return false;
+  }
+}
+inline bool has_minimum(argon::WeightType type) {
+  switch (type) {
+#define ARGON_CASE(T)           \
+  case argon::WeightType::k##T: \
+    return argon::T::kHasMin;
+    ARGON_CODE_TYPES
+#undef ARGON_CASE
+    default:
+      return false;
   }
 }
 
