@@ -95,9 +95,10 @@ void run_quantized(Launcher& l, const Product& p) {
   // Short rows leave lanes free: they take other rows of W, and a simdgroup more rows.
   uint32_t lane_bits = 2;
   while (lane_bits < 5 && (int64_t{1} << lane_bits) < n) ++lane_bits;
-  const uint32_t rows = n > 32 ? 4 : 8, simdgroups = 2;
-  const uint32_t cols = mode == kMatmulSlots ? 1 : u32(std::min<int64_t>(p.T, 4));
+  const uint32_t cols = mode == kMatmulSlots ? 1 : u32(std::min<int64_t>(p.T, 4)), simdgroups = 2;
   const uint32_t parts = u32(f->steps) * (f->has_min ? 2 : 1);
+  uint32_t rows = n > 32 ? 4 : 8;
+  while (rows * cols * parts > 32) rows /= 2;  // 8 KiB of threadgroup memory for each simdgroup
   constants.push_back(constant(4, rows));
   constants.push_back(constant(5, cols));
   arguments.back() = Argument::value(sizes(p, lane_bits));
