@@ -8,16 +8,28 @@
 // so kernels can be templates over the format. Codes fit -127..127 (Q8_0 and Q6_K: -128..127 and -32..31).
 #pragma once
 
-#include <cstdint>
-
 #include "base/exact_math.h"
 #include "base/half.h"
 
-// Declares a table that codecs index at run time: nvcc wants the copy that device code reads in device memory.
+// What the three languages say differently; base/exact_math.h defines ARGON_MATH_FN.
+//   ARGON_TABLE         declares a table that codecs index at run time (nvcc wants the copy that device code
+//                       reads in device memory)
+//   ARGON_MEMBER_CONST  a constant of a struct
+//   ARGON_STORED, ARGON_OWN  in front of a pointer or reference to a stored block, to a caller's variable
+#if defined(__METAL_VERSION__)
+#define ARGON_TABLE constant constexpr
+#define ARGON_MEMBER_CONST static constant constexpr
+#define ARGON_STORED device
+#define ARGON_OWN thread
+#else
 #if defined(__CUDA_ARCH__)
 #define ARGON_TABLE static __device__ constexpr
 #else
 #define ARGON_TABLE inline constexpr
+#endif
+#define ARGON_MEMBER_CONST static constexpr
+#define ARGON_STORED
+#define ARGON_OWN
 #endif
 
 namespace argon {
@@ -33,13 +45,15 @@ struct Steps {
 
 inline namespace ARGON_ISA_NS {
 
-ARGON_MATH_FN uint32_t load_u16(const uint8_t* p) {
+ARGON_MATH_FN uint32_t load_u16(ARGON_STORED const uint8_t* p) {
   return static_cast<uint32_t>(p[0]) | static_cast<uint32_t>(p[1]) << 8;
 }
-ARGON_MATH_FN uint32_t load_u32(const uint8_t* p) { return load_u16(p) | load_u16(p + 2) << 16; }
-ARGON_MATH_FN float load_f16(const uint8_t* p) { return f16_to_f32(static_cast<uint16_t>(load_u16(p))); }
+ARGON_MATH_FN uint32_t load_u32(ARGON_STORED const uint8_t* p) { return load_u16(p) | load_u16(p + 2) << 16; }
+ARGON_MATH_FN float load_f16(ARGON_STORED const uint8_t* p) {
+  return f16_to_f32(static_cast<uint16_t>(load_u16(p)));
+}
 
-ARGON_MATH_FN void set_step(Steps* s, float sw) {
+ARGON_MATH_FN void set_step(ARGON_OWN Steps* s, float sw) {
   s->n = 1;
   s->has_min = false;
   s->sw[0] = sw;
@@ -47,25 +61,26 @@ ARGON_MATH_FN void set_step(Steps* s, float sw) {
   s->mw[0] = 0.0f;
   s->mw[1] = 0.0f;
 }
-ARGON_MATH_FN void set_step_min(Steps* s, float sw, float mw) {
+ARGON_MATH_FN void set_step_min(ARGON_OWN Steps* s, float sw, float mw) {
   set_step(s, sw);
   s->has_min = true;
   s->mw[0] = mw;
 }
-ARGON_MATH_FN void set_two_steps(Steps* s, float sw0, float sw1) {
+ARGON_MATH_FN void set_two_steps(ARGON_OWN Steps* s, float sw0, float sw1) {
   set_step(s, sw0);
   s->n = 2;
   s->sw[1] = sw1;
 }
 
 // 16 bytes to 32 nibbles, low nibbles first, minus `offset`.
-ARGON_MATH_FN void unpack_nibbles(const uint8_t* q, int offset, int8_t* codes) {
+ARGON_MATH_FN void unpack_nibbles(ARGON_STORED const uint8_t* q, int offset, ARGON_OWN int8_t* codes) {
   for (int j = 0; j < 16; ++j) {
     codes[j] = static_cast<int8_t>((q[j] & 15) - offset);
     codes[j + 16] = static_cast<int8_t>((q[j] >> 4) - offset);
   }
 }
 
+#if !defined(__METAL_VERSION__)
 // Rows of any format by its unpack32: `n` values (a multiple of kBlockValues) at `row` to float32.
 template <class Format>
 inline void dequant_row_as(const void* row, int64_t n, float* out) {
@@ -84,6 +99,7 @@ inline void dequant_row_as(const void* row, int64_t n, float* out) {
     }
   }
 }
+#endif
 
 }  // namespace ARGON_ISA_NS
 }  // namespace argon

@@ -10,21 +10,22 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct IQ1_M {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 56;
-  static constexpr int kSteps = 2;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 56;
+  ARGON_MEMBER_CONST int kSteps = 2;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t q[32];
     uint8_t h[16];
     uint8_t scales[8];  // four words of 4 x 3 scale bits and a nibble of d
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
-    const uint8_t* s = b.scales;
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
+    ARGON_STORED const uint8_t* s = b.scales;
     const uint32_t d_bits = s[1] >> 4 | (s[3] & 0xf0u) | (s[5] & 0xf0u) << 4 | (s[7] & 0xf0u) << 8;
     const float d = f16_to_f32(static_cast<uint16_t>(d_bits));
     for (int k = 0; k < 4; ++k) {

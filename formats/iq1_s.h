@@ -10,20 +10,21 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct IQ1_S {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 50;
-  static constexpr int kSteps = 1;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 50;
+  ARGON_MEMBER_CONST int kSteps = 1;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t d[2];  // f16
     uint8_t q[32];
     uint8_t h[16];  // per sub-block a word: 4 x 3 index bits, 3 scale bits, the sign of the shift
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
     const uint32_t h = load_u16(b.h + 2 * sub);
     const int shift = h & 0x8000u ? -1 : 1;
     for (int k = 0; k < 4; ++k) {

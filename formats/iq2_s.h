@@ -10,10 +10,10 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct IQ2_S {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 82;
-  static constexpr int kSteps = 2;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 82;
+  ARGON_MEMBER_CONST int kSteps = 2;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t d[2];  // f16
@@ -22,10 +22,11 @@ struct IQ2_S {
     uint8_t h[8];
     uint8_t scales[8];
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
     for (int k = 0; k < 4; ++k) {
       const int index = b.q[4 * sub + k] | (b.h[sub] >> 2 * k & 3) << 8;
       signed_grid8(kGridIq2S[index], b.signs[4 * sub + k], codes + 8 * k);

@@ -10,20 +10,21 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct IQ2_XS {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 74;
-  static constexpr int kSteps = 2;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 74;
+  ARGON_MEMBER_CONST int kSteps = 2;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t d[2];  // f16
     uint8_t q[64];
     uint8_t scales[8];
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
     for (int k = 0; k < 4; ++k) {
       const uint32_t word = load_u16(b.q + 8 * sub + 2 * k);
       signed_grid8(kGridIq2Xs[word & 511], sign_pattern(word >> 9), codes + 8 * k);

@@ -10,10 +10,10 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct IQ3_S {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 110;
-  static constexpr int kSteps = 1;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 110;
+  ARGON_MEMBER_CONST int kSteps = 1;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t d[2];  // f16
@@ -22,11 +22,12 @@ struct IQ3_S {
     uint8_t signs[32];
     uint8_t scales[4];
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
-    const uint8_t* q = b.q + 8 * sub;
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
+    ARGON_STORED const uint8_t* q = b.q + 8 * sub;
     const int h = b.h[sub];
     for (int k = 0; k < 4; ++k) {
       const int i0 = q[2 * k] | (h >> 2 * k & 1) << 8;

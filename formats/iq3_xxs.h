@@ -10,21 +10,22 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct IQ3_XXS {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 98;
-  static constexpr int kSteps = 1;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 98;
+  ARGON_MEMBER_CONST int kSteps = 1;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t d[2];  // f16
     uint8_t q[64];
     uint8_t words[32];
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
-    const uint8_t* q = b.q + 8 * sub;
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
+    ARGON_STORED const uint8_t* q = b.q + 8 * sub;
     const uint32_t word = load_u32(b.words + 4 * sub);
     for (int k = 0; k < 4; ++k) {
       const uint64_t grid = kGridIq3Xxs[q[2 * k]] | static_cast<uint64_t>(kGridIq3Xxs[q[2 * k + 1]]) << 32;

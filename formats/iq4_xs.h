@@ -9,10 +9,10 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct IQ4_XS {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 136;
-  static constexpr int kSteps = 1;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 136;
+  ARGON_MEMBER_CONST int kSteps = 1;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t d[2];         // f16
@@ -20,11 +20,12 @@ struct IQ4_XS {
     uint8_t scales_l[4];  // four low bits, two scales a byte
     uint8_t q[128];       // 16 bytes a sub-block
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
-    const uint8_t* q = b.q + 16 * sub;
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
+    ARGON_STORED const uint8_t* q = b.q + 16 * sub;
     for (int j = 0; j < 16; ++j) {
       codes[j] = kIq4Values[q[j] & 15];
       codes[j + 16] = kIq4Values[q[j] >> 4];

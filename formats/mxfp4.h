@@ -13,19 +13,20 @@ ARGON_TABLE int8_t kE2m1Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -
 inline namespace ARGON_ISA_NS {
 
 struct MXFP4 {
-  static constexpr int kBlockValues = 32;
-  static constexpr int kBlockBytes = 17;
-  static constexpr int kSteps = 1;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 32;
+  ARGON_MEMBER_CONST int kBlockBytes = 17;
+  ARGON_MEMBER_CONST int kSteps = 1;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t e;
     uint8_t q[16];
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
     static_cast<void>(sub);
     for (int j = 0; j < 16; ++j) {
       codes[j] = kE2m1Doubled[b.q[j] & 15];

@@ -10,21 +10,22 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct NVFP4 {
-  static constexpr int kBlockValues = 64;
-  static constexpr int kBlockBytes = 36;
-  static constexpr int kSteps = 2;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 64;
+  ARGON_MEMBER_CONST int kBlockBytes = 36;
+  ARGON_MEMBER_CONST int kSteps = 2;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t d[4];  // unsigned E4M3
     uint8_t q[32];
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
     for (int g = 0; g < 2; ++g) {
-      const uint8_t* q = b.q + 16 * sub + 8 * g;
+      ARGON_STORED const uint8_t* q = b.q + 16 * sub + 8 * g;
       for (int j = 0; j < 8; ++j) {
         codes[16 * g + j] = kE2m1Doubled[q[j] & 15];
         codes[16 * g + j + 8] = kE2m1Doubled[q[j] >> 4];

@@ -8,10 +8,10 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct Q2_K {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 84;
-  static constexpr int kSteps = 2;
-  static constexpr bool kHasMin = true;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 84;
+  ARGON_MEMBER_CONST int kSteps = 2;
+  ARGON_MEMBER_CONST bool kHasMin = true;
 
   struct Layout {
     uint8_t scales[16];  // low nibble scale, high nibble minimum
@@ -19,11 +19,12 @@ struct Q2_K {
     uint8_t d[2];        // f16
     uint8_t dmin[2];     // f16
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
-    const uint8_t* q = b.q + 32 * (sub / 4);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
+    ARGON_STORED const uint8_t* q = b.q + 32 * (sub / 4);
     const int shift = 2 * (sub & 3);
     for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>(q[j] >> shift & 3);
     const float d = load_f16(b.d);

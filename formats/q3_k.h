@@ -9,17 +9,17 @@ inline namespace ARGON_ISA_NS {
 
 // Sub-scale `i` (0..15) of Q3_K: 6 bits less 32. Bytes 0-7 hold the low nibbles of scales 0-7 (low) and 8-15
 // (high), bytes 8-11 two more bits for scales i, i+4, i+8, i+12.
-ARGON_MATH_FN float q3_k_scale(const uint8_t* s, int i) {
+ARGON_MATH_FN float q3_k_scale(ARGON_STORED const uint8_t* s, int i) {
   const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
   const int high = s[8 + (i & 3)] >> 2 * (i / 4) & 3;
   return static_cast<float>((low | high << 4) - 32);
 }
 
 struct Q3_K {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 110;
-  static constexpr int kSteps = 2;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 110;
+  ARGON_MEMBER_CONST int kSteps = 2;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t hmask[32];  // bit `sub` of byte j: the third bit of value j
@@ -27,11 +27,12 @@ struct Q3_K {
     uint8_t scales[12];
     uint8_t d[2];  // f16
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
-    const uint8_t* q = b.q + 32 * (sub / 4);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
+    ARGON_STORED const uint8_t* q = b.q + 32 * (sub / 4);
     const int shift = 2 * (sub & 3);
     for (int j = 0; j < 32; ++j) {
       codes[j] = static_cast<int8_t>(((q[j] >> shift & 3) | (b.hmask[j] >> sub & 1) << 2) - 4);

@@ -10,7 +10,8 @@ inline namespace ARGON_ISA_NS {
 // Sub-scale and sub-minimum `i` (0..7) of Q4_K and Q5_K, 6 bits each. Bytes 0-3 and 4-7 hold scales and
 // minima 0-3 in their low 6 bits; bytes 8-11 hold the low nibbles of scales (low) and minima (high) 4-7,
 // whose top two bits are the top bits of bytes 0-3 and 4-7.
-ARGON_MATH_FN void k_scale_min(const uint8_t* s, int i, float* scale, float* min) {
+ARGON_MATH_FN void k_scale_min(ARGON_STORED const uint8_t* s, int i, ARGON_OWN float* scale,
+                               ARGON_OWN float* min) {
   const int low = i & 3;
   const int sc = i < 4 ? s[low] & 63 : (s[8 + low] & 15) | (s[low] >> 6) << 4;
   const int m = i < 4 ? s[4 + low] & 63 : (s[8 + low] >> 4) | (s[4 + low] >> 6) << 4;
@@ -19,10 +20,10 @@ ARGON_MATH_FN void k_scale_min(const uint8_t* s, int i, float* scale, float* min
 }
 
 struct Q4_K {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 144;
-  static constexpr int kSteps = 1;
-  static constexpr bool kHasMin = true;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 144;
+  ARGON_MEMBER_CONST int kSteps = 1;
+  ARGON_MEMBER_CONST bool kHasMin = true;
 
   struct Layout {
     uint8_t d[2];     // f16
@@ -30,11 +31,12 @@ struct Q4_K {
     uint8_t scales[12];
     uint8_t q[128];  // 32 bytes hold sub-blocks 2i (low nibbles) and 2i+1 (high)
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
-    const uint8_t* q = b.q + 32 * (sub / 2);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
+    ARGON_STORED const uint8_t* q = b.q + 32 * (sub / 2);
     const int shift = 4 * (sub & 1);
     for (int j = 0; j < 32; ++j) codes[j] = static_cast<int8_t>(q[j] >> shift & 15);
     float sc, m;

@@ -8,25 +8,26 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct Q5_0 {
-  static constexpr int kBlockValues = 32;
-  static constexpr int kBlockBytes = 22;
-  static constexpr int kSteps = 1;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 32;
+  ARGON_MEMBER_CONST int kBlockBytes = 22;
+  ARGON_MEMBER_CONST int kSteps = 1;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t d[2];  // f16
     uint8_t h[4];
     uint8_t q[16];
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
     static_cast<void>(sub);
     const uint32_t h = load_u32(b.h);
     for (int j = 0; j < 16; ++j) {
-      codes[j] = static_cast<int8_t>(((b.q[j] & 15) | ((h >> j & 1) << 4)) - 16);
-      codes[j + 16] = static_cast<int8_t>(((b.q[j] >> 4) | ((h >> (j + 16) & 1) << 4)) - 16);
+      codes[j] = static_cast<int8_t>(static_cast<int>((b.q[j] & 15) | (h >> j & 1) << 4) - 16);
+      codes[j + 16] = static_cast<int8_t>(static_cast<int>((b.q[j] >> 4) | (h >> (j + 16) & 1) << 4) - 16);
     }
     set_step(steps, load_f16(b.d));
   }

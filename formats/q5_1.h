@@ -8,10 +8,10 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct Q5_1 {
-  static constexpr int kBlockValues = 32;
-  static constexpr int kBlockBytes = 24;
-  static constexpr int kSteps = 1;
-  static constexpr bool kHasMin = true;
+  ARGON_MEMBER_CONST int kBlockValues = 32;
+  ARGON_MEMBER_CONST int kBlockBytes = 24;
+  ARGON_MEMBER_CONST int kSteps = 1;
+  ARGON_MEMBER_CONST bool kHasMin = true;
 
   struct Layout {
     uint8_t d[2];  // f16
@@ -19,10 +19,11 @@ struct Q5_1 {
     uint8_t h[4];
     uint8_t q[16];
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
     static_cast<void>(sub);
     const uint32_t h = load_u32(b.h);
     for (int j = 0; j < 16; ++j) {

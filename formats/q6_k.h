@@ -8,10 +8,10 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct Q6_K {
-  static constexpr int kBlockValues = 256;
-  static constexpr int kBlockBytes = 210;
-  static constexpr int kSteps = 2;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 256;
+  ARGON_MEMBER_CONST int kBlockBytes = 210;
+  ARGON_MEMBER_CONST int kSteps = 2;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t ql[128];  // per 128 values 64 bytes: low nibbles the first 64 values, high nibbles the others
@@ -19,13 +19,14 @@ struct Q6_K {
     int8_t scales[16];
     uint8_t d[2];  // f16
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
     const int part = sub & 3;
-    const uint8_t* ql = b.ql + 64 * (sub / 4) + 32 * (part & 1);
-    const uint8_t* qh = b.qh + 32 * (sub / 4);
+    ARGON_STORED const uint8_t* ql = b.ql + 64 * (sub / 4) + 32 * (part & 1);
+    ARGON_STORED const uint8_t* qh = b.qh + 32 * (sub / 4);
     const int shift = 4 * (part / 2);
     for (int j = 0; j < 32; ++j) {
       codes[j] = static_cast<int8_t>(((ql[j] >> shift & 15) | (qh[j] >> 2 * part & 3) << 4) - 32);

@@ -7,19 +7,20 @@ namespace argon {
 inline namespace ARGON_ISA_NS {
 
 struct Q8_0 {
-  static constexpr int kBlockValues = 32;
-  static constexpr int kBlockBytes = 34;
-  static constexpr int kSteps = 1;
-  static constexpr bool kHasMin = false;
+  ARGON_MEMBER_CONST int kBlockValues = 32;
+  ARGON_MEMBER_CONST int kBlockBytes = 34;
+  ARGON_MEMBER_CONST int kSteps = 1;
+  ARGON_MEMBER_CONST bool kHasMin = false;
 
   struct Layout {
     uint8_t d[2];  // f16
     int8_t q[32];
   };
-  static_assert(sizeof(Layout) == kBlockBytes);
+  static_assert(sizeof(Layout) == kBlockBytes, "the stored size");
 
-  static ARGON_MATH_FN void unpack32(const uint8_t* block, int sub, int8_t* codes, Steps* steps) {
-    const Layout& b = *reinterpret_cast<const Layout*>(block);
+  static ARGON_MATH_FN void unpack32(ARGON_STORED const uint8_t* block, int sub, ARGON_OWN int8_t* codes,
+                                     ARGON_OWN Steps* steps) {
+    ARGON_STORED const Layout& b = *reinterpret_cast<ARGON_STORED const Layout*>(block);
     static_cast<void>(sub);
     for (int j = 0; j < 32; ++j) codes[j] = b.q[j];
     set_step(steps, load_f16(b.d));

@@ -99,6 +99,8 @@ class Device {
   // a copy. Ranges may share a page at a seam (the tail of one, the head of the next), no more.
   virtual Status wrap(const void* base, size_t bytes) = 0;
   virtual size_t max_buffer_bytes() const = 0;  // of one allocation or wrapping
+  // Bytes from `p` to the end of the allocation or wrapped range that holds it; 0 when none does.
+  virtual size_t extent(const void* p) const = 0;
   // Ends an allocation or a wrapping. Waits for work in flight.
   virtual void release(const void* base) = 0;
 

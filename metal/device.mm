@@ -71,6 +71,11 @@ class MacDevice final : public Device {
 
   size_t max_buffer_bytes() const override { return device_.maxBufferLength; }
 
+  size_t extent(const void* p) const override {
+    const auto it = holding(p);
+    return it == memory_.end() ? 0 : it->first + it->second.bytes - reinterpret_cast<uintptr_t>(p);
+  }
+
   void release(const void* base) override {
     wait();
     memory_.erase(reinterpret_cast<uintptr_t>(base));

@@ -2,7 +2,7 @@
 
 usage: python3 formats/tables/make.py     (run in the repository root; the .inc files are committed)
 
-An entry is 16 bits: eight 2-bit (IQ3: four 3-bit) indices into the levels named in formats/iq_grids.h, lowest bits first.
+An entry E(x) is 16 bits: eight 2-bit (IQ3: four 3-bit) indices into the levels named in formats/iq_grids.h, lowest bits first.
 """
 import importlib.metadata
 
@@ -32,6 +32,6 @@ for name, cls in TABLES.items():
         f"// {importlib.metadata.version('gguf')} (MIT licence, (c) 2023 Georgi Gerganov). Written by formats/tables/make.py.",
     ]
     for i in range(0, entries, 13):
-        lines.append(" ".join(f"0x{v:04x}," for v in packed[i : i + 13]))
+        lines.append(" ".join(f"E(0x{v:04x})," for v in packed[i : i + 13]))
     with open(f"formats/tables/{name}.inc", "w") as f:
         f.write("\n".join(lines) + "\n")

@@ -96,6 +96,11 @@ class Executor final : public Device {
 
   size_t max_buffer_bytes() const override { return size_t{1} << 46; }
 
+  size_t extent(const void* p) const override {
+    const auto it = holding(p);
+    return it == memory_.end() ? 0 : it->first + it->second.bytes - reinterpret_cast<uintptr_t>(p);
+  }
+
   void release(const void* base) override {
     const auto it = memory_.find(reinterpret_cast<uintptr_t>(base));
     if (it == memory_.end()) return;
