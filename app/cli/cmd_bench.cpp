@@ -107,9 +107,9 @@ Status run(const Options& o) {
   }
   const int64_t pass = o.engine.pass.value_or(Session::default_pass(c));
   ARGON_ASSIGN_OR_RETURN(const auto forward,
-                         Forward::create(c, engine->model->weights(), engine->backend, pass, total));
+                         Forward::create(c, engine->model->weights(), *engine->backend, pass, total));
   ARGON_ASSIGN_OR_RETURN(const auto state,
-                         SequenceState::create(c, engine->backend, total, o.engine.kv_type()));
+                         SequenceState::create(c, *engine->backend, total, o.engine.kv_type()));
   const std::vector<int32_t> ids = random_tokens(total, c.V);
   const auto prompt = std::span(ids).first(static_cast<size_t>(*o.prompt));
   const auto steps = std::span(ids).subspan(static_cast<size_t>(*o.prompt));
@@ -137,9 +137,7 @@ Status run(const Options& o) {
   Output out;
   if (o.json) {
     nlohmann::ordered_json j = {{"model", file_name(engine->path)},
-                                {"engine", engine->backend.name()},
-                                {"threads", engine->backend.threads()},
-                                {"isa", o.engine.isa.empty() ? isa_name(detect_isa()) : o.engine.isa},
+                                {"engine", engine->backend->name()},
                                 {"kv", o.engine.kv},
                                 {"pass", pass},
                                 {"repetitions", *o.repeats},
@@ -153,7 +151,7 @@ Status run(const Options& o) {
     out.write(j.dump(2) + "\n");
   } else {
     out.write(fmt::format("{}: {}, cache {}, pass {}, {} repetitions\n", file_name(engine->path),
-                          engine->backend.name(), o.engine.kv, pass, *o.repeats));
+                          engine->backend->name(), o.engine.kv, pass, *o.repeats));
     out.write(as_table(measured));
   }
   return out.status();
