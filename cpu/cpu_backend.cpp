@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -70,6 +71,36 @@ template <class Args>
 void CpuBackend::dispatch(const Args& a, int64_t rows) {
   const auto& route = ops::pick_route(ops::routes_of(&a), isa_, rows);
   pool_.run(units(a), 1, [&](int64_t begin, int64_t end) { route.run(a, begin, end); });
+}
+
+template <class Args>
+void CpuBackend::dispatch_all(std::span<const Args> calls, int64_t rows) {
+  const auto& route = ops::pick_route(ops::routes_of(calls.data()), isa_, rows);
+  int64_t all = 0;
+  for (const Args& a : calls) all += units(a);
+  pool_.run(all, 1, [&](int64_t begin, int64_t end) {
+    int64_t first = 0;  // the call's first unit
+    for (const Args& a : calls) {
+      const int64_t from = std::max(begin, first), to = std::min(end, first + units(a));
+      if (from < to) route.run(a, from - first, to - first);
+      first += units(a);
+    }
+  });
+}
+
+void CpuBackend::run_products(std::span<const ops::MatmulArgs> of_one_input) {
+  if (!of_one_input.empty()) dispatch_all(of_one_input, of_one_input[0].T);
+}
+void CpuBackend::run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up,
+                           const ops::SwigluArgs& act) {
+  run_products(std::array{gate, up});
+  run(act);
+}
+void CpuBackend::run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
+                           const ops::SwigluArgs& act) {
+  const std::array both = {gate, up};
+  dispatch_all(std::span<const ops::MatmulGroupedArgs>(both), gate.S);
+  run(act);
 }
 
 void CpuBackend::run(const ops::QuantizeArgs& a) { dispatch(a, units(a)); }

@@ -2,6 +2,8 @@
 // instruction set allows.
 #pragma once
 
+#include <array>
+#include <span>
 #include <string_view>
 
 #include "base/thread_pool.h"
@@ -54,11 +56,18 @@ class CpuBackend final : public ops::Backend {
   void run(const ops::NgramHashArgs& a) override;
   void run(const ops::NgramGateArgs& a) override;
   void run(const ops::NgramConvArgs& a) override;
+  void run_products(std::span<const ops::MatmulArgs> of_one_input) override;
+  void run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up, const ops::SwigluArgs& act) override;
+  void run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
+                 const ops::SwigluArgs& act) override;
   bool can_compute(WeightType type) const override;
 
  private:
   template <class Args>
   void dispatch(const Args& a, int64_t rows);
+  // The units of several calls of one operation as one job of the pool.
+  template <class Args>
+  void dispatch_all(std::span<const Args> calls, int64_t rows);
 
   ThreadPool pool_;
   ops::Isa isa_;

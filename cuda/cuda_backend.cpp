@@ -155,15 +155,33 @@ void CudaBackend::run(const ops::RmsNormArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::RopeArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::KvStoreArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MoeCombineArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::SwigluArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::QsaAttentionArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::GrNormArgs& a) { cuda::run(queue_, a); }
+void CudaBackend::run(const ops::SwigluArgs& a) {
+  cuda::run(queue_, a);
+  if (a.out_q.codes != nullptr) run(quantized(a));
+}
+void CudaBackend::run(const ops::QsaAttentionArgs& a) {
+  cuda::run(queue_, a);
+  if (a.out_q.codes != nullptr) run(quantized(a));
+}
+void CudaBackend::run(const ops::GrNormArgs& a) {
+  cuda::run(queue_, a);
+  if (a.out_q.codes != nullptr) run(quantized(a));
+}
 void CudaBackend::run(const ops::GrApplyArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::GrGateArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::GrMixArgs& a) { cuda::run(queue_, a); }
+void CudaBackend::run(const ops::GrGateArgs& a) {
+  cuda::run(queue_, a);
+  if (a.out_q.codes != nullptr) run(quantized(a));
+}
+void CudaBackend::run(const ops::GrMixArgs& a) {
+  cuda::run(queue_, a);
+  if (a.out_q.codes != nullptr) run(quantized(a));
+}
 void CudaBackend::run(const ops::GdnPreArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::GdnScanArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::GdnPostArgs& a) { cuda::run(queue_, a); }
+void CudaBackend::run(const ops::GdnPostArgs& a) {
+  cuda::run(queue_, a);
+  if (a.out_q.codes != nullptr) run(quantized(a));
+}
 void CudaBackend::run(const ops::QsaBlockKeysArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::QsaSelectArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MoeRouteArgs& a) { cuda::run(queue_, a); }

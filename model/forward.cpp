@@ -1,6 +1,7 @@
 #include "model/forward.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -14,6 +15,17 @@ using ops::WeightMatrix;
 // Rows of logits computed at a time: a vocabulary is wide.
 constexpr int64_t kLogitRows = 16;
 
+// Room for the quantised form of rows of K values; none when K is no multiple of 32, for then every weight
+// that reads them is of a float type.
+ops::QuantizedRows take_quantized(Scratch& s, int64_t rows, int64_t K) {
+  ops::QuantizedRows q;
+  if (K % 32 != 0) return q;
+  q.codes = s.take<int8_t>(rows * K);
+  q.d = s.take<float>(rows * (K / 32));
+  q.sums = s.take<int16_t>(rows * (K / 16));
+  return q;
+}
+
 // Arrays that live through a whole pass, and those of one part of a layer; the parts share memory.
 struct PassArrays {
   PassArrays(Scratch& s, const ModelConfig& c, int64_t T)
@@ -22,15 +34,19 @@ struct PassArrays {
         h(s.take<float>(T * c.H)),
         b(s.take<float>(T * c.H)),
         inj(s.take<float>(T * c.C)),
-        ids(s.take<int32_t>(T)) {}
+        ids(s.take<int32_t>(T)),
+        nq(take_quantized(s, T, c.CH())),
+        hq(take_quantized(s, T, c.H)) {}
   float *x, *n, *h, *b, *inj;
   int32_t* ids;
+  ops::QuantizedRows nq, hq;
 };
 
 struct MixArrays {
   MixArrays(Scratch& s, const ModelConfig& c, int64_t T)
-      : lo(s.take<float>(T * c.R)), up(s.take<float>(T * c.CH())) {}
+      : lo(s.take<float>(T * c.R)), up(s.take<float>(T * c.CH())), loq(take_quantized(s, T, c.R)) {}
   float *lo, *up;
+  ops::QuantizedRows loq;
 };
 
 struct GdnArrays {
@@ -45,8 +61,10 @@ struct GdnArrays {
         gb(s.take<float>(T * c.hv * 2)),
         kq(s.take<float>(T * c.hk)),
         o(s.take<float>(T * c.hv * c.D)),
-        y(s.take<float>(T * c.hv * c.D)) {}
+        y(s.take<float>(T * c.hv * c.D)),
+        yq(take_quantized(s, T, c.hv * c.D)) {}
   float *qkv, *z, *alpha, *beta, *qn, *kn, *vc, *gb, *kq, *o, *y;
+  ops::QuantizedRows yq;
 };
 
 struct AttentionArrays {
@@ -57,9 +75,11 @@ struct AttentionArrays {
         iq(s.take<float>(T * c.ni * c.di)),
         ik(s.take<float>(T * c.di)),
         out(s.take<float>(T * c.nq * c.dh)),
+        outq(take_quantized(s, T, c.nq * c.dh)),
         kept(s.take<int32_t>(T * (c.B / c.r))),
         count(s.take<int32_t>(T)) {}
   float *q, *k, *v, *iq, *ik, *out;
+  ops::QuantizedRows outq;
   int32_t *kept, *count;
 };
 
@@ -78,10 +98,13 @@ struct MoeArrays {
         y(s.take<float>(T * c.K * c.H)),
         shared_g(s.take<float>(T * c.Fs)),
         shared_u(s.take<float>(T * c.Fs)),
-        shared(s.take<float>(T * c.H)) {}
+        shared(s.take<float>(T * c.H)),
+        gq(take_quantized(s, T * c.K, c.F)),
+        shared_gq(take_quantized(s, T, c.Fs)) {}
   float *logits, *shared_logit, *w, *sg;
   int32_t *ids, *slot, *slot_row, *expert_begin;
   float *g, *u, *y, *shared_g, *shared_u, *shared;
+  ops::QuantizedRows gq, shared_gq;
 };
 
 struct PleArrays {
@@ -92,20 +115,15 @@ struct PleArrays {
         key(s.take<float>(T * c.CH())),
         value(s.take<float>(T * c.H)),
         v(s.take<float>(T * c.CH())),
-        nv(s.take<float>(T * c.CH())) {}
+        nv(s.take<float>(T * c.CH())),
+        eq(take_quantized(s, T, c.ple_width())) {}
   int32_t *tokens, *rows;
   float *e, *key, *value, *v, *nv;
+  ops::QuantizedRows eq;
 };
 
-ops::QuantizedRows take_quantized(Scratch& s, int64_t rows, int64_t K) {
-  ops::QuantizedRows q;
-  q.codes = s.take<int8_t>(rows * K);
-  q.d = s.take<float>(rows * (K / 32));
-  q.sums = s.take<int16_t>(rows * (K / 16));
-  return q;
-}
-
-// The order of takes in each part of pass(), in counting mode.
+// The takes of each part of pass(), in counting mode. An MoE's arrays stay until the next mixer has read
+// them.
 size_t measure_scratch(const ModelConfig& c, int64_t T) {
   Scratch s;
   PassArrays{s, c, T};
@@ -114,17 +132,18 @@ size_t measure_scratch(const ModelConfig& c, int64_t T) {
     take();
     s.release(mark);
   };
-  part([&] { take_quantized(s, T, c.CH()), MixArrays(s, c, T), take_quantized(s, T, c.R); });
-  part([&] { take_quantized(s, T, c.H), GdnArrays(s, c, T), take_quantized(s, T, c.hv * c.D); });
-  part([&] { take_quantized(s, T, c.H), AttentionArrays(s, c, T), take_quantized(s, T, c.nq * c.dh); });
-  part([&] {
-    take_quantized(s, T, c.H), MoeArrays(s, c, T), take_quantized(s, T * c.K, c.F),
-        take_quantized(s, T, c.Fs);
-  });
-  if (c.has_ple()) part([&] { PleArrays(s, c, T), take_quantized(s, T, c.ple_width()); });
-  part(
-      [&] { s.take<float>(std::min(kLogitRows, T) * c.V), take_quantized(s, std::min(kLogitRows, T), c.H); });
+  part([&] { MixArrays(s, c, T); });
+  part([&] { GdnArrays(s, c, T); });
+  part([&] { AttentionArrays(s, c, T); });
+  part([&] { MoeArrays(s, c, T); });
+  if (c.has_ple()) part([&] { PleArrays(s, c, T); });
+  part([&] { s.take<float>(std::min(kLogitRows, T) * c.V); });
   return s.peak();
+}
+
+ops::QuantizedRows rows_from(const ops::QuantizedRows& q, int64_t first, int64_t K) {
+  if (q.codes == nullptr) return q;
+  return {q.codes + first * K, q.d + first * (K / 32), q.sums + first * (K / 16)};
 }
 
 bool all_finite(const float* x, int64_t n) {
@@ -258,101 +277,110 @@ void Forward::observe(const ReadOptions& options, int64_t layer, const float* x,
 void Forward::pass(Pass& p, const ReadOptions& options, int64_t wanted, float* logits) {
   scratch_.release(0);
   const PassArrays a(scratch_, c_, p.T);
-  p.x = a.x, p.n = a.n, p.h = a.h, p.b = a.b, p.inj = a.inj;
+  p.x = a.x, p.n = a.n, p.h = a.h, p.b = a.b, p.inj = a.inj, p.nq = a.nq, p.hq = a.hq;
+  part_ = scratch_.mark();
   backend_.write(a.ids, p.tokens.data(), p.tokens.size_bytes());
   backend_.run(ops::EmbedArgs{w_.embed, a.ids, p.x, p.T, c_.C});
 
-  const float* pending = nullptr;  // a block's output, not yet added to the streams
   size_t gdn_index = 0, attention_index = 0;
   for (int64_t l = 0; l < c_.L; ++l) {
     const LayerWeights& layer = w_.layers[static_cast<size_t>(l)];
-    if (pending != nullptr && (l == c_.ple_layer || options.observe)) {
-      backend_.run(ops::GrApplyArgs{p.x, pending, p.inj, p.T, c_.C, c_.H});
-      pending = nullptr;
-    }
+    if (l > 0 && (l == c_.ple_layer || options.observe)) add_pending(p);
     if (options.observe) observe(options, l, p.x, p.T, c_.CH());
     if (l == c_.ple_layer) ngrams(p, layer.ple);
-    mix(p, layer.attn_mix, pending);
+    mix(p, layer.attn_mix);
     if (c_.is_attention(l)) {
       attention(p, layer.attention, p.state->attention()[attention_index++]);
     } else {
       gdn(p, layer.gdn, p.state->gdn()[gdn_index++]);
     }
-    mix(p, layer.ffn_mix, p.b);
+    mix(p, layer.ffn_mix);
     experts(p, layer.moe);
-    pending = p.b;
   }
   if (wanted == 0 && !options.observe) return;
-  mix(p, w_.head_mix, pending);
+  mix(p, w_.head_mix);
   if (options.observe) observe(options, c_.L, p.h, p.T, c_.H);
   if (wanted == 0) return;
-  const size_t mark = scratch_.mark();
+  scratch_.release(part_);
+  float* y = scratch_.take<float>(std::min(kLogitRows, wanted) * c_.V);
   for (int64_t done = 0; done < wanted;) {
-    const int64_t rows = std::min(kLogitRows, wanted - done);
-    float* y = scratch_.take<float>(rows * c_.V);
-    multiply(w_.output, input(p.h + (p.T - wanted + done) * c_.H, rows, c_.H), y, rows);
+    const int64_t rows = std::min(kLogitRows, wanted - done), first = p.T - wanted + done;
+    backend_.run(product(w_.output, {p.h + first * c_.H, rows_from(p.hq, first, c_.H)}, y, rows));
     backend_.read(logits + done * c_.V, y, static_cast<size_t>(rows * c_.V) * sizeof(float));
-    scratch_.release(mark);
     done += rows;
   }
 }
 
-Forward::Input Forward::input(const float* x, int64_t rows, int64_t K) {
-  Input in;
-  in.x = x;
-  if (K % 32 != 0) return in;  // then every weight that reads it is of a float type
-  in.q = take_quantized(scratch_, rows, K);
-  backend_.run(ops::QuantizeArgs{x, in.q, rows, K});
-  return in;
+ops::MatmulArgs Forward::product(const WeightMatrix& w, const Input& in, float* y, int64_t T) {
+  return {w, in.x, in.q, y, T, w.rows};
 }
 
-void Forward::multiply(const WeightMatrix& w, const Input& in, float* y, int64_t T) {
-  backend_.run(ops::MatmulArgs{w, in.x, in.q, y, T, w.rows});
+// Runs an operation whose output feeds products so that it quantises it as well; where its units do not hold
+// whole blocks of 32, as an operation of its own.
+template <class Args, class Run>
+void Forward::quantizing(Args a, const ops::QuantizedRows& q, int64_t rows, Run run) {
+  const ops::QuantizeArgs units = quantized(a);
+  const bool fold = q.codes != nullptr && units.K % 32 == 0;
+  if (fold) a.out_q = q;
+  run(a);
+  if (q.codes != nullptr && !fold) {
+    backend_.run(ops::QuantizeArgs{units.x, q, rows, units.T * units.K / rows});
+  }
 }
 
-// Adds the pending block output b (or nothing) to the streams and mixes them into p.h; p.inj for the block to
-// come.
-void Forward::mix(Pass& p, const MixerWeights& m, const float* b) {
-  const size_t mark = scratch_.mark();
-  backend_.run(ops::GrNormArgs{p.x, m.norm, b, p.inj, p.n, p.T, c_.C, c_.H, c_.eps});
-  const Input n = input(p.n, p.T, c_.CH());
+// Adds the last block's output to the streams, apart from a norm.
+void Forward::add_pending(Pass& p) {
+  if (p.pending == Pending::kExperts) backend_.run(p.combine);
+  if (p.pending != Pending::kNone) backend_.run(ops::GrApplyArgs{p.x, p.b, p.inj, p.T, c_.C, c_.H});
+  p.pending = Pending::kNone;
+}
+
+// Adds the pending block output to the streams and mixes them into p.h; p.inj for the block to come.
+void Forward::mix(Pass& p, const MixerWeights& m) {
+  ops::GrNormArgs norm{p.x, m.norm, p.b, p.inj, p.n, p.T, c_.C, c_.H, c_.eps};
+  if (p.pending == Pending::kNone) norm.b = nullptr;
+  quantizing(norm, p.nq, p.T, [&](const ops::GrNormArgs& a) {
+    p.pending == Pending::kExperts ? backend_.run_combined_norm(p.combine, a) : backend_.run(a);
+  });
+  p.pending = Pending::kNone;
+  scratch_.release(part_);
   const MixArrays a(scratch_, c_, p.T);
-  multiply(m.down, n, a.lo, p.T);
+  const Input n{p.n, p.nq};
   const bool has_inject = m.inject.data != nullptr;
-  if (has_inject) multiply(m.inject, n, p.inj, p.T);
-  backend_.run(ops::GrGateArgs{a.lo, has_inject ? p.inj : nullptr, p.T, c_.C, c_.R});
-  multiply(m.up, input(a.lo, p.T, c_.R), a.up, p.T);
-  backend_.run(ops::GrMixArgs{a.up, p.n, p.h, p.T, c_.C, c_.H});
-  scratch_.release(mark);
+  const ops::MatmulArgs down[] = {product(m.down, n, a.lo, p.T), product(m.inject, n, p.inj, p.T)};
+  backend_.run_products(std::span(down).first(has_inject ? 2 : 1));
+  const auto run = [&](const auto& args) { backend_.run(args); };
+  quantizing(ops::GrGateArgs{a.lo, has_inject ? p.inj : nullptr, p.T, c_.C, c_.R}, a.loq, p.T, run);
+  backend_.run(product(m.up, {a.lo, a.loq}, a.up, p.T));
+  quantizing(ops::GrMixArgs{a.up, p.n, p.h, p.T, c_.C, c_.H}, p.hq, p.T, run);
 }
 
 void Forward::gdn(Pass& p, const GdnWeights& w, SequenceState::GdnLayer& s) {
-  const size_t mark = scratch_.mark();
-  const Input h = input(p.h, p.T, c_.H);
+  scratch_.release(part_);
   const GdnArrays a(scratch_, c_, p.T);
-  multiply(w.qkv, h, a.qkv, p.T);
-  multiply(w.z, h, a.z, p.T);
-  multiply(w.alpha, h, a.alpha, p.T);
-  multiply(w.beta, h, a.beta, p.T);
+  const Input h{p.h, p.hq};
+  backend_.run_products(std::array{product(w.qkv, h, a.qkv, p.T), product(w.z, h, a.z, p.T),
+                                   product(w.alpha, h, a.alpha, p.T), product(w.beta, h, a.beta, p.T)});
   const ops::GdnShape shape{p.T, c_.hk, c_.hv, c_.D};
   backend_.run(ops::GdnPreArgs{shape, a.qkv, a.alpha, a.beta, w.conv, w.a, w.dt, s.history.as<float>(), a.qn,
                                a.kn, a.vc, a.gb, a.kq, c_.eps});
   backend_.run(ops::GdnScanArgs{shape, a.qn, a.kn, a.vc, a.gb, a.kq, s.S.as<float>(), a.o});
-  backend_.run(ops::GdnPostArgs{shape, a.o, a.z, w.norm, a.y, c_.eps});
-  multiply(w.out, input(a.y, p.T, c_.hv * c_.D), p.b, p.T);
-  scratch_.release(mark);
+  quantizing(ops::GdnPostArgs{shape, a.o, a.z, w.norm, a.y, c_.eps}, a.yq, p.T,
+             [&](const auto& args) { backend_.run(args); });
+  backend_.run(product(w.out, {a.y, a.yq}, p.b, p.T));
+  p.pending = Pending::kBlock;
 }
 
 void Forward::attention(Pass& p, const AttentionWeights& w, SequenceState::AttentionLayer& s) {
-  const size_t mark = scratch_.mark();
-  const Input h = input(p.h, p.T, c_.H);
+  scratch_.release(part_);
   const AttentionArrays a(scratch_, c_, p.T);
+  const Input h{p.h, p.hq};
   const int64_t kv_row = c_.nkv * c_.dh, q_row = c_.nq * 2 * c_.dh, iq_row = c_.ni * c_.di;
   const float* rope = rope_.as<float>();
   const ops::KvType type = p.state->kv_type();
-  multiply(w.q, h, a.q, p.T);
-  multiply(w.k, h, a.k, p.T);
-  multiply(w.v, h, a.v, p.T);
+  backend_.run_products(std::array{product(w.q, h, a.q, p.T), product(w.k, h, a.k, p.T),
+                                   product(w.v, h, a.v, p.T), product(w.index_q, h, a.iq, p.T),
+                                   product(w.index_k, h, a.ik, p.T)});
   backend_.run(ops::RmsNormArgs{a.q, q_row, 2 * c_.dh, w.q_norm, a.q, q_row, 2 * c_.dh, p.T * c_.nq, c_.nq,
                                 c_.dh, c_.eps});
   backend_.run(ops::RmsNormArgs{a.k, kv_row, c_.dh, w.k_norm, a.k, kv_row, c_.dh, p.T * c_.nkv, c_.nkv, c_.dh,
@@ -362,8 +390,6 @@ void Forward::attention(Pass& p, const AttentionWeights& w, SequenceState::Atten
   backend_.run(ops::KvStoreArgs{a.k, kv_row, s.k.as(), type, p.T, kv_row, p.position0});
   backend_.run(ops::KvStoreArgs{a.v, kv_row, s.v.as(), type, p.T, kv_row, p.position0});
 
-  multiply(w.index_q, h, a.iq, p.T);
-  multiply(w.index_k, h, a.ik, p.T);
   backend_.run(ops::RmsNormArgs{a.iq, iq_row, c_.di, w.index_q_norm, a.iq, iq_row, c_.di, p.T * c_.ni, c_.ni,
                                 c_.di, c_.eps});
   backend_.run(ops::RopeArgs{a.iq, iq_row, c_.di, p.T, c_.ni, rope, c_.rot, p.position0, 1});
@@ -374,37 +400,40 @@ void Forward::attention(Pass& p, const AttentionWeights& w, SequenceState::Atten
   const int64_t budget = c_.B / c_.r;
   backend_.run(ops::QsaSelectArgs{a.iq, s.block_keys.as<float>(), a.kept, a.count, p.T, p.position0, c_.ni,
                                   c_.di, c_.r, budget});
-  backend_.run(ops::QsaAttentionArgs{a.q, s.k.as(), s.v.as(), type, a.kept, a.count, a.out, p.T, p.position0,
-                                     c_.nq, c_.nkv, c_.dh, c_.r, budget});
-  multiply(w.out, input(a.out, p.T, c_.nq * c_.dh), p.b, p.T);
-  scratch_.release(mark);
+  quantizing(ops::QsaAttentionArgs{a.q, s.k.as(), s.v.as(), type, a.kept, a.count, a.out, p.T, p.position0,
+                                   c_.nq, c_.nkv, c_.dh, c_.r, budget},
+             a.outq, p.T, [&](const auto& args) { backend_.run(args); });
+  backend_.run(product(w.out, {a.out, a.outq}, p.b, p.T));
+  p.pending = Pending::kBlock;
 }
 
 void Forward::experts(Pass& p, const MoeWeights& w) {
-  const size_t mark = scratch_.mark();
-  const Input h = input(p.h, p.T, c_.H);
+  scratch_.release(part_);
   const MoeArrays a(scratch_, c_, p.T);
+  const Input h{p.h, p.hq};
   const int64_t slots = p.T * c_.K;
-  multiply(w.router, h, a.logits, p.T);
-  multiply(w.shared_router, h, a.shared_logit, p.T);
-  backend_.run(ops::MoeRouteArgs{a.logits, a.shared_logit, a.ids, a.w, a.sg, p.T, c_.E, c_.K});
-  backend_.run(ops::MoeGroupArgs{a.ids, a.expert_begin, a.slot_row, a.slot, p.T, c_.E, c_.K});
-  backend_.run(ops::MatmulGroupedArgs{w.gate, h.x, h.q, a.expert_begin, a.slot_row, a.g, slots});
-  backend_.run(ops::MatmulGroupedArgs{w.up, h.x, h.q, a.expert_begin, a.slot_row, a.u, slots});
-  backend_.run(ops::SwigluArgs{a.g, a.u, a.g, slots, c_.F});
-  const Input g = input(a.g, slots, c_.F);
-  backend_.run(ops::MatmulGroupedArgs{w.down, g.x, g.q, a.expert_begin, nullptr, a.y, slots});
+  backend_.run_products(
+      std::array{product(w.router, h, a.logits, p.T), product(w.shared_router, h, a.shared_logit, p.T)});
+  backend_.run_routing(ops::MoeRouteArgs{a.logits, a.shared_logit, a.ids, a.w, a.sg, p.T, c_.E, c_.K},
+                       ops::MoeGroupArgs{a.ids, a.expert_begin, a.slot_row, a.slot, p.T, c_.E, c_.K});
+  const ops::MatmulGroupedArgs gate{w.gate, h.x, h.q, a.expert_begin, a.slot_row, a.g, slots};
+  const ops::MatmulGroupedArgs up{w.up, h.x, h.q, a.expert_begin, a.slot_row, a.u, slots};
+  quantizing(ops::SwigluArgs{a.g, a.u, a.g, slots, c_.F}, a.gq, slots,
+             [&](const ops::SwigluArgs& act) { backend_.run_gated(gate, up, act); });
+  backend_.run(ops::MatmulGroupedArgs{w.down, a.g, a.gq, a.expert_begin, nullptr, a.y, slots});
 
-  multiply(w.shared_gate, h, a.shared_g, p.T);
-  multiply(w.shared_up, h, a.shared_u, p.T);
-  backend_.run(ops::SwigluArgs{a.shared_g, a.shared_u, a.shared_g, p.T, c_.Fs});
-  multiply(w.shared_down, input(a.shared_g, p.T, c_.Fs), a.shared, p.T);
-  backend_.run(ops::MoeCombineArgs{a.y, a.slot, a.w, a.shared, a.sg, p.b, p.T, c_.K, c_.H});
-  scratch_.release(mark);
+  quantizing(ops::SwigluArgs{a.shared_g, a.shared_u, a.shared_g, p.T, c_.Fs}, a.shared_gq, p.T,
+             [&](const ops::SwigluArgs& act) {
+               backend_.run_gated(product(w.shared_gate, h, a.shared_g, p.T),
+                                  product(w.shared_up, h, a.shared_u, p.T), act);
+             });
+  backend_.run(product(w.shared_down, {a.shared_g, a.shared_gq}, a.shared, p.T));
+  p.combine = {a.y, a.slot, a.w, a.shared, a.sg, p.b, p.T, c_.K, c_.H};
+  p.pending = Pending::kExperts;
 }
 
 void Forward::ngrams(Pass& p, const PleWeights& w) {
-  const size_t mark = scratch_.mark();
+  scratch_.release(part_);
   const PleArrays a(scratch_, c_, p.T);
   // The n-1 tokens before the pass; before the start of the sequence, the end-of-text id.
   const std::span<const int32_t> before = p.state->tokens();
@@ -419,14 +448,13 @@ void Forward::ngrams(Pass& p, const PleWeights& w) {
   backend_.run(ops::NgramHashArgs{a.tokens, multipliers, sizes, sizes + c_.ple_heads(), a.rows, p.T, c_.ngram,
                                   c_.G, c_.ple_eos});
   backend_.run(ops::EmbedArgs{w_.table, a.rows, a.e, p.T * c_.ple_heads(), 1});
-  const Input e = input(a.e, p.T, c_.ple_width());
-  multiply(w.key, e, a.key, p.T);
-  multiply(w.value, e, a.value, p.T);
+  if (a.eq.codes != nullptr) backend_.run(ops::QuantizeArgs{a.e, a.eq, p.T, c_.ple_width()});
+  const Input e{a.e, a.eq};
+  backend_.run_products(std::array{product(w.key, e, a.key, p.T), product(w.value, e, a.value, p.T)});
   backend_.run(ops::NgramGateArgs{a.key, a.value, p.x, w.norm_key, w.norm_query, w.norm_conv, a.v, a.nv, p.T,
                                   c_.C, c_.H, c_.eps});
   backend_.run(ops::NgramConvArgs{a.v, a.nv, w.conv, p.state->ngram_window(), p.x, p.T, c_.CH(), c_.ple_taps,
                                   c_.ngram});
-  scratch_.release(mark);
 }
 
 }  // namespace argon

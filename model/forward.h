@@ -59,12 +59,16 @@ class Forward {
     const float* x = nullptr;
     ops::QuantizedRows q;
   };
+  enum class Pending { kNone, kBlock, kExperts };
   // What every part of a layer works on: T tokens from position0 on.
   struct Pass {
     SequenceState* state;
     std::span<const int32_t> tokens;
     int64_t T, position0;
     float *x, *n, *h, *b, *inj;  // [T][C][H], [T][C][H], [T][H], [T][H], [T][C]
+    ops::QuantizedRows nq, hq;   // n and h, quantised
+    Pending pending;             // what the streams still lack: nothing, b, or what `combine` would put there
+    ops::MoeCombineArgs combine;
   };
 
   Forward(const ModelConfig& config, ops::Backend& backend, int64_t max_pass)
@@ -72,9 +76,11 @@ class Forward {
   void pass(Pass& p, const ReadOptions& options, int64_t wanted, float* logits);
   void observe(const ReadOptions& options, int64_t layer, const float* x, int64_t T, int64_t width);
   Status not_finite(const SequenceState& state, int64_t position);
-  Input input(const float* x, int64_t rows, int64_t K);
-  void multiply(const ops::WeightMatrix& w, const Input& in, float* y, int64_t T);
-  void mix(Pass& p, const MixerWeights& m, const float* b);
+  static ops::MatmulArgs product(const ops::WeightMatrix& w, const Input& in, float* y, int64_t T);
+  template <class Args, class Run>
+  void quantizing(Args a, const ops::QuantizedRows& q, int64_t rows, Run run);
+  void add_pending(Pass& p);
+  void mix(Pass& p, const MixerWeights& m);
   void gdn(Pass& p, const GdnWeights& w, SequenceState::GdnLayer& s);
   void attention(Pass& p, const AttentionWeights& w, SequenceState::AttentionLayer& s);
   void experts(Pass& p, const MoeWeights& w);
@@ -87,6 +93,7 @@ class Forward {
   int64_t max_pass_;
   ops::Buffer block_, rope_, constants_;
   Scratch scratch_;
+  size_t part_ = 0;  // where in scratch_ the arrays of a layer's part begin
   int64_t rope_rows_ = 0, rope_capacity_ = 0;
 };
 

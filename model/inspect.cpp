@@ -10,6 +10,7 @@
 #include "gguf/text.h"
 #include "model/tensor_specs.h"
 #include "model/weights.h"
+#include "model/work.h"
 
 namespace argon {
 namespace {
@@ -33,34 +34,6 @@ void count_types(const GgufFile& file, const InspectOptions& options, InspectRep
   std::stable_sort(
       out->types.begin(), out->types.end(),
       [](const InspectReport::Type& a, const InspectReport::Type& b) { return a.bytes > b.bytes; });
-}
-
-// What one token reads of a tensor: the share of its rows that a step touches, as a fraction read / of.
-struct Share {
-  int64_t read, of;
-};
-Share share_read(const TensorSpec& spec, const ModelConfig& c, const GgufTensor& t, bool tied) {
-  if (spec.is_experts()) return {c.K, c.E};
-  if (spec.place == Place::kPleModel) return {c.ple_heads(), t.dims[1]};
-  if (spec.name == "token_embd.weight" && !tied) return {1, c.V};
-  return {1, 1};
-}
-
-void count_active(const GgufFile& file, const ModelConfig& c, InspectReport* out) {
-  const bool tied = file.find_tensor("output.weight") == nullptr;
-  const auto add = [&](const TensorSpec& spec, int64_t l) {
-    const GgufTensor* t = file.find_tensor(spec_tensor_name(spec, l));
-    if (t == nullptr) return;
-    const Share s = share_read(spec, c, *t, tied);
-    out->active_values += static_cast<uint64_t>(t->values() / s.of * s.read);
-    out->active_bytes += t->bytes / static_cast<uint64_t>(s.of) * static_cast<uint64_t>(s.read);
-  };
-  for (const TensorSpec& spec : tensor_specs()) {
-    if (spec_in_model(spec, c)) add(spec, -1);
-    for (int64_t l = 0; l < c.L; ++l) {
-      if (spec_in_block(spec, c, l)) add(spec, l);
-    }
-  }
 }
 
 bool in_draft(std::string_view name, const ModelConfig& c) {
@@ -186,7 +159,9 @@ InspectReport inspect(const GgufFile& file, const InspectOptions& options) {
   out.config = *config;
   out.tokens = options.tokens != 0 ? options.tokens : static_cast<uint64_t>(config->context_length);
   out.state = state_bytes(*config, out.tokens, options.kv);
-  count_active(file, *config, &out);
+  const Work step = pass_work(file, *config, 1);
+  out.active_values = static_cast<uint64_t>(std::llround(step.values));
+  out.active_bytes = static_cast<uint64_t>(std::llround(step.bytes));
   // Names and shapes first, whatever the types; then every type that is in the way, not only the first.
   Result<Weights> weights = Weights::bind(file, *config, [](WeightType) { return true; });
   if (weights.ok()) {

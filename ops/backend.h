@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -74,6 +75,22 @@ class Backend {
   virtual void run(const NgramHashArgs&) = 0;
   virtual void run(const NgramGateArgs&) = 0;
   virtual void run(const NgramConvArgs&) = 0;
+
+  // Neighbours of a pass that a backend may compute together; the effect is that of one after another.
+  virtual void run_products(std::span<const MatmulArgs> of_one_input) {
+    for (const MatmulArgs& a : of_one_input) run(a);
+  }
+  virtual void run_gated(const MatmulArgs& gate, const MatmulArgs& up, const SwigluArgs& act) {
+    run(gate), run(up), run(act);
+  }
+  virtual void run_gated(const MatmulGroupedArgs& gate, const MatmulGroupedArgs& up, const SwigluArgs& act) {
+    run(gate), run(up), run(act);
+  }
+  virtual void run_routing(const MoeRouteArgs& route, const MoeGroupArgs& group) { run(route), run(group); }
+  // The norm's b is the combine's out; nothing else reads it, so a backend need not write it.
+  virtual void run_combined_norm(const MoeCombineArgs& combine, const GrNormArgs& norm) {
+    run(combine), run(norm);
+  }
 
   // Can weights of this type be multiplied and looked up?
   virtual bool can_compute(WeightType type) const = 0;

@@ -12,8 +12,12 @@
 #include "app/cli/engine.h"
 #include "app/cli/terminal.h"
 #include "base/contract.h"
+#include "base/thread_pool.h"
+#include "cpu/ceilings.h"
+#include "cpu/cpu_backend.h"
 #include "model/forward.h"
 #include "model/state.h"
+#include "model/work.h"
 
 namespace argon::cli {
 namespace {
@@ -27,10 +31,11 @@ struct Options {
   bool json = false;
 };
 
-// Tokens per second of each repetition, sorted.
+// Tokens per second of each repetition, sorted, and the work of a token.
 struct Row {
   const char* name;
   int64_t tokens;
+  Work per_token = {};
   std::vector<double> speeds = {};
 
   double median() const {
@@ -81,12 +86,50 @@ class Bench {
   std::vector<float> logits_;
 };
 
-std::string as_table(const std::vector<Row>& rows) {
-  std::string text =
-      fmt::format("{:<8}{:>8}{:>14}{:>10}{:>10}\n", "", "tokens", "median tok/s", "min", "max");
+// The work of one token when `tokens` are read in passes of at most `pass`.
+Work work_per_token(const Model& model, int64_t tokens, int64_t pass) {
+  Work sum;
+  const auto add = [&](const Work& w, int64_t times) {
+    sum.bytes += w.bytes * static_cast<double>(times);
+    sum.multiply_adds += w.multiply_adds * static_cast<double>(times);
+  };
+  if (tokens >= pass) add(pass_work(model.file(), model.config(), pass), tokens / pass);
+  if (tokens % pass != 0) add(pass_work(model.file(), model.config(), tokens % pass), 1);
+  sum.bytes /= static_cast<double>(tokens);
+  sum.multiply_adds /= static_cast<double>(tokens);
+  return sum;
+}
+
+// What the machine can do at most, when the CPU computes.
+Result<std::optional<Ceilings>> ceilings_of(const EngineOptions& o, const ops::Backend& backend) {
+  if (!backend.name().starts_with("cpu")) return std::optional<Ceilings>();
+  ops::Isa isa = detect_isa();
+  if (!o.isa.empty()) {
+    ARGON_ASSIGN_OR_RETURN(isa, parse_isa(o.isa));
+  }
+  ThreadPool pool(o.threads ? static_cast<int>(*o.threads) : ThreadPool::available_processors());
+  ARGON_ASSIGN_OR_RETURN(const Ceilings c, measure_ceilings(pool, isa));
+  return std::optional<Ceilings>(c);
+}
+
+std::string as_table(const std::vector<Row>& rows, const std::optional<Ceilings>& ceilings) {
+  std::string text;
+  if (ceilings) {
+    text += fmt::format("this machine at most: memory {:.1f} GB/s, int8 {:.0f} G multiply-adds/s\n",
+                        ceilings->read_bytes_per_second * 1e-9, ceilings->int8_per_second * 1e-9);
+  }
+  text += fmt::format("{:<8}{:>8}{:>14}{:>10}{:>10}{:>14}{:>14}{:>9}{:>7}\n", "", "tokens", "median tok/s",
+                      "min", "max", "MB/token", "Mmadd/token", "memory", "int8");
   for (const Row& r : rows) {
-    text += fmt::format("{:<8}{:>8}{:>14.1f}{:>10.1f}{:>10.1f}\n", r.name, r.tokens, r.median(),
-                        r.speeds.front(), r.speeds.back());
+    text += fmt::format("{:<8}{:>8}{:>14.1f}{:>10.1f}{:>10.1f}{:>14.2f}{:>14.1f}", r.name, r.tokens,
+                        r.median(), r.speeds.front(), r.speeds.back(), r.per_token.bytes * 1e-6,
+                        r.per_token.multiply_adds * 1e-6);
+    if (ceilings) {
+      text += fmt::format("{:>8.1f}%{:>6.1f}%",
+                          100 * r.per_token.bytes * r.median() / ceilings->read_bytes_per_second,
+                          100 * r.per_token.multiply_adds * r.median() / ceilings->int8_per_second);
+    }
+    text += '\n';
   }
   return text;
 }
@@ -107,15 +150,18 @@ Status run(const Options& o) {
   }
   const int64_t pass = o.engine.pass.value_or(Session::default_pass(c));
   ARGON_ASSIGN_OR_RETURN(const auto forward,
-                         Forward::create(c, engine->model->weights(), engine->backend, pass, total));
+                         Forward::create(c, engine->model->weights(), *engine->backend, pass, total));
   ARGON_ASSIGN_OR_RETURN(const auto state,
-                         SequenceState::create(c, engine->backend, total, o.engine.kv_type()));
+                         SequenceState::create(c, *engine->backend, total, o.engine.kv_type()));
   const std::vector<int32_t> ids = random_tokens(total, c.V);
   const auto prompt = std::span(ids).first(static_cast<size_t>(*o.prompt));
   const auto steps = std::span(ids).subspan(static_cast<size_t>(*o.prompt));
 
   Bench bench(*forward, *state, c.V);
   Row rows[2] = {{"prompt", *o.prompt}, {"step", *o.steps}};
+  if (*o.prompt > 0) rows[0].per_token = work_per_token(*engine->model, *o.prompt, pass);
+  rows[1].per_token = work_per_token(*engine->model, 1, 1);
+  ARGON_ASSIGN_OR_RETURN(const auto ceilings, ceilings_of(o.engine, *engine->backend));
   {
     ProgressBar bar;
     for (int64_t i = 0; i <= *o.repeats; ++i) {
@@ -137,24 +183,28 @@ Status run(const Options& o) {
   Output out;
   if (o.json) {
     nlohmann::ordered_json j = {{"model", file_name(engine->path)},
-                                {"engine", engine->backend.name()},
-                                {"threads", engine->backend.threads()},
-                                {"isa", o.engine.isa.empty() ? isa_name(detect_isa()) : o.engine.isa},
+                                {"engine", engine->backend->name()},
                                 {"kv", o.engine.kv},
                                 {"pass", pass},
                                 {"repetitions", *o.repeats},
                                 {"contract", kContractVersion}};
+    if (ceilings) {
+      j["ceilings"] = {{"read_bytes_per_second", ceilings->read_bytes_per_second},
+                       {"int8_multiply_adds_per_second", ceilings->int8_per_second}};
+    }
     for (const Row& r : measured) {
       j[r.name] = {
           {"tokens", r.tokens},
+          {"bytes_per_token", r.per_token.bytes},
+          {"multiply_adds_per_token", r.per_token.multiply_adds},
           {"tokens_per_second",
            {{"median", r.median()}, {"min", r.speeds.front()}, {"max", r.speeds.back()}, {"all", r.speeds}}}};
     }
     out.write(j.dump(2) + "\n");
   } else {
     out.write(fmt::format("{}: {}, cache {}, pass {}, {} repetitions\n", file_name(engine->path),
-                          engine->backend.name(), o.engine.kv, pass, *o.repeats));
-    out.write(as_table(measured));
+                          engine->backend->name(), o.engine.kv, pass, *o.repeats));
+    out.write(as_table(measured, ceilings));
   }
   return out.status();
 }

@@ -7,6 +7,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/engine.h"
 #include "app/cli/terminal.h"
+#include "formats/format.h"
 #include "model/inspect.h"
 
 namespace argon::cli {
@@ -27,12 +28,11 @@ Status run(const Options& o) {
                                     fmt::format("part {} of {}", done, total));
                          }));
   bar.clear();
-  const CpuBackend backend(1, ops::Isa::kScalar);
   InspectOptions options;
   options.tokens = static_cast<uint64_t>(o.engine.context.value_or(0));
   options.kv = o.engine.kv_type();
   options.tensors = o.tensors;
-  options.can_compute = [&](WeightType type) { return backend.can_compute(type); };
+  options.can_compute = [](WeightType type) { return find_format(type) != nullptr; };
   const InspectReport report = inspect(*file, options);
   Output out;
   std::string text = o.json ? inspect_json(report) : inspect_text(report);

@@ -63,7 +63,7 @@ std::string as_json(const Answer& a, const ops::SampleOptions& s, const Engine& 
         {"prompt_tokens_per_second", per_second(g.prompt_read, g.prompt_seconds)},
         {"answer_tokens_per_second", per_second(written, g.generate_seconds)}}},
       {"model", file_name(engine.path)},
-      {"engine", engine.backend.name()},
+      {"engine", engine.backend->name()},
   };
   return j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <filesystem>
 
+#include "app/backends.h"
 #include "app/cli/terminal.h"
-#include "base/thread_pool.h"
 
 namespace argon::cli {
 namespace fs = std::filesystem;
@@ -28,17 +28,15 @@ Result<std::string> model_path(const std::string& named) {
 Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& o) {
   ARGON_RETURN_IF_ERROR(check(o));
   ARGON_ASSIGN_OR_RETURN(const std::string path, model_path(o.model));
-  ops::Isa isa = detect_isa();
-  if (!o.isa.empty()) {
-    ARGON_ASSIGN_OR_RETURN(isa, parse_isa(o.isa));
-  }
-  const int threads = o.threads ? static_cast<int>(*o.threads) : ThreadPool::available_processors();
-  auto engine = std::make_unique<Engine>(path, threads, isa);
+  auto engine = std::make_unique<Engine>();
+  engine->path = path;
+  ARGON_ASSIGN_OR_RETURN(engine->backend,
+                         app::make_backend({o.backend, o.threads ? static_cast<int>(*o.threads) : 0, o.isa}));
   const auto start = std::chrono::steady_clock::now();
   {
     ProgressBar bar;
     ARGON_ASSIGN_OR_RETURN(engine->model,
-                           Model::load(path, engine->backend, [&](double fraction, const char* what) {
+                           Model::load(path, *engine->backend, [&](double fraction, const char* what) {
                              bar.show(fraction, fmt::format("loading {}: {}", file_name(path), what));
                            }));
   }
@@ -58,7 +56,7 @@ Result<std::unique_ptr<Session>> make_session(Engine& engine, const EngineOption
   s.context = o.context.value_or(0);
   s.max_pass = o.pass.value_or(0);
   s.kv_type = o.kv_type();
-  return Session::create(*engine.model, engine.backend, s);
+  return Session::create(*engine.model, *engine.backend, s);
 }
 
 std::string file_name(const std::string& path) { return fs::path(path).filename().string(); }

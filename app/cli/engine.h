@@ -5,20 +5,17 @@
 #include <string>
 
 #include "app/cli/options.h"
-#include "cpu/cpu_backend.h"
 #include "model/model.h"
+#include "ops/backend.h"
 #include "runtime/session.h"
 
 namespace argon::cli {
 
 struct Engine {
   std::string path;
-  CpuBackend backend;
+  std::unique_ptr<ops::Backend> backend;
   std::unique_ptr<Model> model;
   double load_seconds = 0;
-
-  Engine(std::string model_path, int threads, ops::Isa isa)
-      : path(std::move(model_path)), backend(threads, isa) {}
 };
 
 // The model file to use. kBadInput when none is named and the bundled one is not where it should be:

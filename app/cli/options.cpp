@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
+#include "app/backends.h"
 #include "cpu/cpu_backend.h"
 
 namespace argon::cli {
@@ -28,7 +29,11 @@ void add_engine_options(CLI::App& app, EngineOptions& o, bool with_context) {
       ->capture_default_str();
   app.add_option("--pass", o.pass, "Tokens read at a time (changes speed and memory, never results)")
       ->type_name("N");
-  app.add_option("--isa", o.isa, "Instruction set, at most what the machine has: scalar, avx2, ...")
+  app.add_option("--backend", o.backend, "What computes: " + app::backend_names())
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--isa", o.isa,
+                 "Instruction set of the CPU, at most what the machine has: scalar, avx2, ...")
       ->type_name("LEVEL");
 }
 

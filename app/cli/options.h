@@ -23,6 +23,7 @@ struct EngineOptions {
   std::optional<int64_t> context;
   std::optional<int64_t> threads;
   std::optional<int64_t> pass;
+  std::string backend = "auto";
   std::string isa;
   std::string kv = "f16";
 
@@ -44,7 +45,7 @@ struct AnswerOptions {
 };
 
 void add_model_option(CLI::App& app, std::string& model);
-// -m -t --isa --pass --kv; -c where a command has a use for it.
+// -m -t --backend --isa --pass --kv; -c where a command has a use for it.
 void add_engine_options(CLI::App& app, EngineOptions& o, bool with_context);
 void add_answer_options(CLI::App& app, AnswerOptions& o);
 

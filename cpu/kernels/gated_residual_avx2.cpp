@@ -1,4 +1,5 @@
 // The gated residual in AVX2: a stream is read once for the norm's sum and once for its product.
+#include "cpu/kernels/quantize_avx2.h"
 #include "cpu/kernels/simd_avx2.h"
 #include "ops/gated_residual/gated_residual.h"
 
@@ -32,6 +33,7 @@ void gr_norm_avx2(const GrNormArgs& a, int64_t begin, int64_t end) {
     if (a.b != nullptr) apply_stream(x, a.b + (u / a.C) * a.H, a.inj[u], a.H);
     rms_norm_row(x, a.w + (u % a.C) * a.H, a.n + u * a.H, a.H, a.eps);
   }
+  if (a.out_q.codes != nullptr) quantize_avx2(quantized(a), begin, end);
 }
 
 void gr_apply_avx2(const GrApplyArgs& a, int64_t begin, int64_t end) {
@@ -42,8 +44,10 @@ void gr_gate_avx2(const GrGateArgs& a, int64_t begin, int64_t end) {
   const float inv_c = 1.0f / static_cast<float>(a.C);
   float* lo = a.lo;
   for (int64_t i = begin * a.R; i < end * a.R; ++i) lo[i] = silu32(lo[i] * inv_c);
-  if (a.inj == nullptr) return;
-  for (int64_t i = begin * a.C; i < end * a.C; ++i) a.inj[i] = a.inj[i] * inv_c;
+  if (a.inj != nullptr) {
+    for (int64_t i = begin * a.C; i < end * a.C; ++i) a.inj[i] = a.inj[i] * inv_c;
+  }
+  if (a.out_q.codes != nullptr) quantize_avx2(quantized(a), begin, end);
 }
 
 void gr_mix_avx2(const GrMixArgs& a, int64_t begin, int64_t end) {
@@ -54,6 +58,7 @@ void gr_mix_avx2(const GrMixArgs& a, int64_t begin, int64_t end) {
       mix_chunk(a, a.up + t * a.C * a.H + k, a.n + t * a.C * a.H + k, a.h + t * a.H + k, count, inv_c);
     }
   }
+  if (a.out_q.codes != nullptr) quantize_avx2(quantized(a), begin, end);
 }
 
 }  // namespace argon::ops

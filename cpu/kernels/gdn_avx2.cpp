@@ -2,6 +2,7 @@
 // stays in the first-level cache from token to token.
 #include <cstring>
 
+#include "cpu/kernels/quantize_avx2.h"
 #include "cpu/kernels/simd_avx2.h"
 #include "ops/gdn/gdn.h"
 
@@ -125,6 +126,7 @@ void gdn_post_avx2(const GdnPostArgs& a, int64_t begin, int64_t end) {
     const float r = reciprocal_root(vector_dot(o, o, s.D) / static_cast<float>(s.D) + a.eps);
     for (int64_t k = 0; k < s.D; ++k) y[k] = ((o[k] * r) * a.norm_w[k]) * sigmoid32(z[k]);
   }
+  if (a.out_q.codes != nullptr) quantize_avx2(quantized(a), begin, end);
 }
 
 }  // namespace argon::ops

@@ -1,5 +1,6 @@
 // Attention and the indexer's scores in AVX2; f16 caches are widened by the processor's conversion as they
 // are read.
+#include "cpu/kernels/quantize_avx2.h"
 #include "cpu/kernels/simd_avx2.h"
 #include "ops/qsa_attention/qsa_attention.h"
 
@@ -83,6 +84,7 @@ void qsa_attention_avx2(const QsaAttentionArgs& a, int64_t begin, int64_t end) {
     float* out = a.out + u * a.dh;
     for (int64_t i = 0; i < a.dh; ++i) out[i] = (total.o[i] / total.l) * sigmoid32(gate[i]);
   }
+  if (a.out_q.codes != nullptr) quantize_avx2(quantized(a), begin, end);
 }
 
 }  // namespace argon::ops

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cpu/kernels/quantize_avx2.h"
 #include "cpu/kernels/simd_avx2.h"
 #include "ops/moe_combine/moe_combine.h"
 #include "ops/ngram_embed/ngram_embed.h"
@@ -23,6 +24,7 @@ void swiglu_avx2(const SwigluArgs& a, int64_t begin, int64_t end) {
   const float *g = a.g, *u = a.u;
   float* h = a.h;
   for (int64_t i = begin * a.F; i < end * a.F; ++i) h[i] = silu32(g[i]) * u[i];
+  if (a.out_q.codes != nullptr) quantize_avx2(quantized(a), begin, end);
 }
 
 void moe_combine_avx2(const MoeCombineArgs& a, int64_t begin, int64_t end) {

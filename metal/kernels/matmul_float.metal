@@ -64,7 +64,7 @@ kernel void matmul_float(device const uint8_t* w [[buffer(0)]],
       for (uint i = 0; i < 32; ++i) v[i] = sums[lane * 33 + i];
       y[ulong(t0 + t) * s.ldy + m] = fold32_of(v);
     }
-    simdgroup_barrier(mem_flags::mem_threadgroup);
+    if (t0 + C < work.stop) simdgroup_barrier(mem_flags::mem_threadgroup);
   }
 }
 template [[host_name("matmul_float_8x1")]] [[kernel]] decltype(matmul_float<8, 1>) matmul_float<8, 1>;

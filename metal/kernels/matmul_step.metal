@@ -107,6 +107,6 @@ kernel void matmul_step(device const uint8_t* w [[buffer(0)]],
       for (uint i = 1; i < 8; ++i) sum = sum + part[i];
       y[ulong(t) * s.ldy + m] = sum;
     }
-    simdgroup_barrier(mem_flags::mem_threadgroup);
+    if (t0 + step_cols < work.stop) simdgroup_barrier(mem_flags::mem_threadgroup);
   }
 }

@@ -97,7 +97,7 @@ void run_quantized(Launcher& l, const Product& p) {
   while (lane_bits < 5 && (int64_t{1} << lane_bits) < n) ++lane_bits;
   const uint32_t cols = mode == kMatmulSlots ? 1 : u32(std::min<int64_t>(p.T, 4)), simdgroups = 2;
   const uint32_t parts = u32(f->steps) * (f->has_min ? 2 : 1);
-  uint32_t rows = n > 32 ? 4 : 8;
+  uint32_t rows = n <= 8 ? 32 : n <= 16 ? 16 : n <= 32 ? 8 : 4;
   while (rows * cols * parts > 32) rows /= 2;  // 8 KiB of threadgroup memory for each simdgroup
   constants.push_back(constant(4, rows));
   constants.push_back(constant(5, cols));

@@ -10,10 +10,7 @@ namespace {
 constexpr int64_t kEnoughThreadgroups = 64;
 constexpr int64_t kMaxHeads = 16;  // simdgroups of a threadgroup, as in the kernel
 
-}  // namespace
-
-void run(Launcher& l, const ops::QsaAttentionArgs& a) {
-  if (a.T == 0) return;
+void attend(Launcher& l, const ops::QsaAttentionArgs& a) {
   if (a.dh > 1024 || a.dh % 4 != 0) {
     return l.fail(unsupported("no Metal kernel attends with heads of " + std::to_string(a.dh) +
                               " values (wanted: a multiple of 4, at most 1024): use --backend cpu"));
@@ -50,6 +47,14 @@ void run(Launcher& l, const ops::QsaAttentionArgs& a) {
   l.dispatch(path, "qsa_attention_merge", {Constant::of(0, split)},
              {array(partial, partials), q, kept, count, array(a.out, values), Argument::value(s)},
              {{blocks_for(a.dh, 64), u32(a.T * a.nq), 1}, {64, 1, 1}, {}});
+}
+
+}  // namespace
+
+void run(Launcher& l, const ops::QsaAttentionArgs& a) {
+  if (a.T == 0) return;
+  attend(l, a);
+  if (a.out_q.codes != nullptr) run(l, quantized(a));
 }
 
 }  // namespace argon::metal

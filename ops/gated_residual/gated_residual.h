@@ -17,6 +17,8 @@
 
 #include <cstdint>
 
+#include "base/isa_namespace.h"
+#include "ops/matmul/matmul.h"
 #include "ops/route.h"
 
 namespace argon::ops {
@@ -29,6 +31,7 @@ struct GrNormArgs {
   float* n;
   int64_t T, C, H;
   float eps;
+  QuantizedRows out_q = {};  // of n, or empty
 };
 
 struct GrApplyArgs {
@@ -42,6 +45,7 @@ struct GrGateArgs {
   float* lo;   // [T][R]: W_down n in, lo out
   float* inj;  // [T][C] in place, or null (head mixer)
   int64_t T, C, R;
+  QuantizedRows out_q = {};  // of lo, or empty
 };
 
 struct GrMixArgs {
@@ -49,12 +53,18 @@ struct GrMixArgs {
   const float* n;
   float* h;
   int64_t T, C, H;
+  QuantizedRows out_q = {};  // of h, or empty
 };
 
 inline int64_t units(const GrNormArgs& a) { return a.T * a.C; }
 inline int64_t units(const GrApplyArgs& a) { return a.T * a.C; }
 inline int64_t units(const GrGateArgs& a) { return a.T; }
 inline int64_t units(const GrMixArgs& a) { return a.T; }
+inline namespace ARGON_ISA_NS {
+inline QuantizeArgs quantized(const GrNormArgs& a) { return {a.n, a.out_q, a.T * a.C, a.H}; }
+inline QuantizeArgs quantized(const GrGateArgs& a) { return {a.lo, a.out_q, a.T, a.R}; }
+inline QuantizeArgs quantized(const GrMixArgs& a) { return {a.h, a.out_q, a.T, a.H}; }
+}  // namespace ARGON_ISA_NS
 void gr_norm_ref(const GrNormArgs&, int64_t begin, int64_t end);
 void gr_apply_ref(const GrApplyArgs&, int64_t begin, int64_t end);
 void gr_gate_ref(const GrGateArgs&, int64_t begin, int64_t end);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/gated_residual/gated_residual.h"
+#include "ops/matmul/matmul_cases.h"
 #include "tests/harness/parity_case.h"
 
 namespace argon::ops {
@@ -24,12 +25,15 @@ inline testing::ParityCases<GrNormArgs> gr_norm_cases() {
   testing::ParityCases<GrNormArgs> cases;
   for (const GrCaseSize& s : gr_case_sizes()) {
     for (const bool apply : {false, true}) {
+      const bool quantize = s.H % 32 == 0;
       cases.push_back({s.name() + (apply ? ", apply" : ""), s.T, [=](testing::TestArena& a) {
                          float* x = a.floats(s.wide());
                          const float* w = a.floats(static_cast<size_t>(s.C * s.H));
                          const float* b = apply ? a.floats(s.narrow()) : nullptr;
                          const float* inj = apply ? a.floats(static_cast<size_t>(s.T * s.C), 3.0f) : nullptr;
-                         return GrNormArgs{x, w, b, inj, a.output<float>(s.wide()), s.T, s.C, s.H, 1e-6f};
+                         GrNormArgs g{x, w, b, inj, a.output<float>(s.wide()), s.T, s.C, s.H, 1e-6f};
+                         if (quantize) g.out_q = quantized_output(a, s.T * s.C * s.H);
+                         return g;
                        }});
     }
   }
@@ -55,7 +59,9 @@ inline testing::ParityCases<GrGateArgs> gr_gate_cases() {
     for (const bool inject : {false, true}) {
       cases.push_back({"R " + std::to_string(R) + (inject ? ", inject" : ""), 3, [=](testing::TestArena& a) {
                          float* lo = a.floats(static_cast<size_t>(3 * R), 5.0f);
-                         return GrGateArgs{lo, inject ? a.floats(12, 5.0f) : nullptr, 3, 4, R};
+                         GrGateArgs g{lo, inject ? a.floats(12, 5.0f) : nullptr, 3, 4, R};
+                         if (R % 32 == 0) g.out_q = quantized_output(a, 3 * R);
+                         return g;
                        }});
     }
   }
@@ -68,7 +74,9 @@ inline testing::ParityCases<GrMixArgs> gr_mix_cases() {
     cases.push_back({s.name(), s.T, [=](testing::TestArena& a) {
                        const float* up = a.floats(s.wide(), 4.0f);
                        const float* n = a.floats(s.wide());
-                       return GrMixArgs{up, n, a.output<float>(s.narrow()), s.T, s.C, s.H};
+                       GrMixArgs g{up, n, a.output<float>(s.narrow()), s.T, s.C, s.H};
+                       if (s.H % 32 == 0) g.out_q = quantized_output(a, s.T * s.H);
+                       return g;
                      }});
   }
   return cases;

@@ -20,6 +20,7 @@ void gr_norm_ref(const GrNormArgs& a, int64_t begin, int64_t end) {
     if (a.b != nullptr) apply(x, a.b + (u / a.C) * a.H, a.inj[u], a.H);
     rms_norm_row(x, w, n, a.H, a.eps);
   }
+  if (a.out_q.codes != nullptr) quantize_ref(quantized(a), begin, end);
 }
 
 void gr_apply_ref(const GrApplyArgs& a, int64_t begin, int64_t end) {
@@ -34,6 +35,7 @@ void gr_gate_ref(const GrGateArgs& a, int64_t begin, int64_t end) {
     if (a.inj == nullptr) continue;
     for (int64_t c = 0; c < a.C; ++c) a.inj[t * a.C + c] = a.inj[t * a.C + c] * inv_c;
   }
+  if (a.out_q.codes != nullptr) quantize_ref(quantized(a), begin, end);
 }
 
 void gr_mix_ref(const GrMixArgs& a, int64_t begin, int64_t end) {
@@ -47,6 +49,7 @@ void gr_mix_ref(const GrMixArgs& a, int64_t begin, int64_t end) {
       a.h[t * a.H + k] = acc * inv_c;
     }
   }
+  if (a.out_q.codes != nullptr) quantize_ref(quantized(a), begin, end);
 }
 
 }  // namespace argon::ops

@@ -28,6 +28,7 @@
 #include <cstdint>
 
 #include "base/isa_namespace.h"
+#include "ops/matmul/matmul.h"
 #include "ops/route.h"
 
 namespace argon::ops {
@@ -66,11 +67,15 @@ struct GdnPostArgs {
   const float *o, *z, *norm_w;
   float* y;
   float eps;
+  QuantizedRows out_q = {};  // of y, or empty
 };
 
 inline int64_t units(const GdnPreArgs& a) { return a.s.hk + a.s.hv; }
 inline int64_t units(const GdnScanArgs& a) { return a.s.hv * (a.s.D / kGdnColumns); }
 inline int64_t units(const GdnPostArgs& a) { return a.s.T; }
+inline namespace ARGON_ISA_NS {
+inline QuantizeArgs quantized(const GdnPostArgs& a) { return {a.y, a.out_q, a.s.T, a.s.hv * a.s.D}; }
+}  // namespace ARGON_ISA_NS
 void gdn_pre_ref(const GdnPreArgs&, int64_t begin, int64_t end);
 void gdn_scan_ref(const GdnScanArgs&, int64_t begin, int64_t end);
 void gdn_post_ref(const GdnPostArgs&, int64_t begin, int64_t end);

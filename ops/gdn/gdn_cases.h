@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/gdn/gdn.h"
+#include "ops/matmul/matmul_cases.h"
 #include "tests/harness/parity_case.h"
 
 namespace argon::ops {
@@ -71,7 +72,9 @@ inline testing::ParityCases<GdnPostArgs> gdn_post_cases() {
                        const float* o = a.floats(n);
                        const float* z = a.floats(n, 4.0f);
                        const float* w = a.floats(static_cast<size_t>(s.D));
-                       return GdnPostArgs{s, o, z, w, a.output<float>(n), 1e-6f};
+                       GdnPostArgs g{s, o, z, w, a.output<float>(n), 1e-6f};
+                       if (s.hv * s.D % 32 == 0) g.out_q = quantized_output(a, s.T * s.hv * s.D);
+                       return g;
                      }});
   }
   return cases;

@@ -109,6 +109,7 @@ void gdn_post_ref(const GdnPostArgs& a, int64_t begin, int64_t end) {
       for (int64_t i = 0; i < s.D; ++i) a.y[at + i] = ((o[i] * r) * a.norm_w[i]) * sigmoid32(a.z[at + i]);
     }
   }
+  if (a.out_q.codes != nullptr) quantize_ref(quantized(a), begin, end);
 }
 
 }  // namespace argon::ops

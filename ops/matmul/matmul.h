@@ -52,6 +52,10 @@ struct QuantizedRows {
 // a = max|x| of the block; a < 2^-100 (so all zero): codes 0, d = 0; else d = a/127, code = rint(x *
 // (127/a)). A block with an infinity or NaN gets codes 0 and a non-finite d, so that every product with it is
 // NaN.
+//
+// Operations whose output feeds products have a QuantizedRows of their own: when its codes are given, they
+// also quantise what they write, a unit at a time, as QuantizeArgs quantized(args) of their room says; the
+// width of a unit is then a multiple of 32.
 struct QuantizeArgs {
   const float* x;  // [T][K]
   QuantizedRows q;

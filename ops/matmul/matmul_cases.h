@@ -9,6 +9,12 @@
 
 namespace argon::ops {
 
+// An output for the quantised form of `values` values, for cases of operations that give it.
+inline QuantizedRows quantized_output(testing::TestArena& a, int64_t values) {
+  const auto n = [](int64_t v) { return static_cast<size_t>(v); };
+  return {a.output<int8_t>(n(values)), a.output<float>(n(values / 32)), a.output<int16_t>(n(values / 16))};
+}
+
 inline std::vector<WeightType> matmul_case_types() {
   std::vector<WeightType> types;
   for (const WeightTypeInfo& t : kWeightTypes) {

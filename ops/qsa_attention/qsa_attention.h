@@ -24,6 +24,7 @@
 
 #include "base/isa_namespace.h"
 #include "ops/kv_store/kv_store.h"
+#include "ops/matmul/matmul.h"
 #include "ops/qsa_select/qsa_select.h"
 #include "ops/route.h"
 
@@ -39,6 +40,7 @@ struct QsaAttentionArgs {
   const int32_t *kept, *count;
   float* out;
   int64_t T, position0, nq, nkv, dh, r, budget;
+  QuantizedRows out_q = {};  // of out, or empty
 };
 
 inline namespace ARGON_ISA_NS {
@@ -67,6 +69,9 @@ class KeptTokens {
 }  // namespace ARGON_ISA_NS
 
 inline int64_t units(const QsaAttentionArgs& a) { return a.T * a.nq; }
+inline namespace ARGON_ISA_NS {
+inline QuantizeArgs quantized(const QsaAttentionArgs& a) { return {a.out, a.out_q, a.T * a.nq, a.dh}; }
+}  // namespace ARGON_ISA_NS
 void qsa_attention_ref(const QsaAttentionArgs&, int64_t begin, int64_t end);
 
 }  // namespace argon::ops

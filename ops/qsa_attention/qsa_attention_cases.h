@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/matmul/matmul_cases.h"
 #include "ops/qsa_attention/qsa_attention.h"
 #include "tests/harness/parity_case.h"
 
@@ -50,9 +51,11 @@ inline testing::ParityCases<QsaAttentionArgs> qsa_attention_cases() {
              const void* v = cache();
              const int32_t* kept_data = a.copy(kept);
              const int32_t* count_data = a.copy(count);
-             return QsaAttentionArgs{
+             QsaAttentionArgs args{
                  q,   k,           v,    type,  kept_data, count_data, a.output<float>(n(s.T * s.nq * s.dh)),
                  s.T, s.position0, s.nq, s.nkv, s.dh,      r,          s.budget};
+             if (s.dh % 32 == 0) args.out_q = quantized_output(a, s.T * s.nq * s.dh);
+             return args;
            }});
     }
   }

@@ -75,6 +75,7 @@ void qsa_attention_ref(const QsaAttentionArgs& a, int64_t begin, int64_t end) {
       a.out[u * a.dh + i] = (total.o[static_cast<size_t>(i)] / total.l) * sigmoid32(gate[i]);
     }
   }
+  if (a.out_q.codes != nullptr) quantize_ref(quantized(a), begin, end);
 }
 
 }  // namespace argon::ops

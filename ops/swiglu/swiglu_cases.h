@@ -1,6 +1,7 @@
 // Parity cases of swiglu.
 #pragma once
 
+#include "ops/matmul/matmul_cases.h"
 #include "ops/swiglu/swiglu.h"
 #include "tests/harness/parity_case.h"
 
@@ -12,7 +13,9 @@ inline testing::ParityCases<SwigluArgs> swiglu_cases() {
     cases.push_back({"F " + std::to_string(F), 3, [=](testing::TestArena& a) {
                        const size_t n = static_cast<size_t>(3 * F);
                        float* g = a.floats(n, 8.0f);
-                       return SwigluArgs{g, a.floats(n), g, 3, F};
+                       SwigluArgs s{g, a.floats(n), g, 3, F};
+                       if (F % 32 == 0) s.out_q = quantized_output(a, 3 * F);
+                       return s;
                      }});
   }
   return cases;

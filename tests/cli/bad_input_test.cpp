@@ -134,6 +134,7 @@ TEST(BadInput, OptionValues) {
       {{"--stop", ""}, "--stop is empty"},
       {{"--kv", "q8"}, "--kv is 'q8'"},
       {{"--isa", "sse9"}, "'sse9'"},
+      {{"--backend", "tpu"}, "'tpu'"},
       {{"--no-such-option"}, "--no-such-option"},
   };
   for (const auto& row : rows) {

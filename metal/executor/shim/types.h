@@ -79,14 +79,25 @@ inline V argon_put(V v, A a, Rest... rest) {
     v[At + i] = (typename argon_vec<V>::element)argon_element<argon_vec<A>::size == 1>::at(a, i);
   return argon_put<At + argon_vec<A>::size>(v, rest...);
 }
+template <bool Scalar>
+struct argon_convert {
+  template <class V, class A>
+  static V to(A a) {
+    return (V)(typename argon_vec<V>::element)a;
+  }
+};
+template <>
+struct argon_convert<false> {
+  template <class V, class A>
+  static V to(A a) {
+    return __builtin_convertvector(a, V);
+  }
+};
 template <class V, class A>
 inline V argon_make(A a) {
   static_assert(argon_vec<A>::size == 1 || argon_vec<A>::size == argon_vec<V>::size,
                 "no such vector conversion");
-  V v;
-  for (int i = 0; i < argon_vec<V>::size; ++i)
-    v[i] = (typename argon_vec<V>::element)argon_element<argon_vec<A>::size == 1>::at(a, i);
-  return v;
+  return argon_convert<argon_vec<A>::size == 1>::template to<V>(a);
 }
 template <class V, class A, class B, class... Rest>
 inline V argon_make(A a, B b, Rest... rest) {

@@ -1,0 +1,19 @@
+// What this machine can do at most, measured: the roof over the CPU backend's times.
+#pragma once
+
+#include "base/status.h"
+#include "base/thread_pool.h"
+#include "ops/route.h"
+
+namespace argon {
+
+struct Ceilings {
+  double read_bytes_per_second = 0;  // memory read in order by all threads
+  double int8_per_second = 0;  // int8 multiply-adds from registers by all threads, with `isa`'s instructions
+};
+
+// Takes about a second and, for that time, `bytes` of memory (kResource when there is none). Each figure is
+// the best of several short runs, since everything else on a machine only lowers it.
+Result<Ceilings> measure_ceilings(ThreadPool& pool, ops::Isa isa, size_t bytes = size_t{256} << 20);
+
+}  // namespace argon
