@@ -221,4 +221,9 @@ void MetalBackend::run(const ops::NgramHashArgs& a) { start(a); }
 void MetalBackend::run(const ops::NgramGateArgs& a) { start(a); }
 void MetalBackend::run(const ops::NgramConvArgs& a) { start(a); }
 
+void MetalBackend::run_combined_norm(const ops::MoeCombineArgs& combine, const ops::GrNormArgs& norm) {
+  settle();
+  metal::run_combined_norm(launcher_, combine, norm);
+}
+
 }  // namespace argon

@@ -56,6 +56,7 @@ class MetalBackend final : public ops::Backend {
   void run(const ops::NgramHashArgs& a) override;
   void run(const ops::NgramGateArgs& a) override;
   void run(const ops::NgramConvArgs& a) override;
+  void run_combined_norm(const ops::MoeCombineArgs& combine, const ops::GrNormArgs& norm) override;
   bool can_compute(WeightType type) const override;
 
   metal::Launcher& launcher() { return launcher_; }

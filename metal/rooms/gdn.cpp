@@ -77,6 +77,7 @@ void run(Launcher& l, const ops::GdnPostArgs& a) {
     l.dispatch(kAny, "gdn_post_any", {}, {o, z, w, y, Argument::value(any_args(s, a.eps))},
                grid(blocks_for(s.hv, 8), s.T, 256));
   }
+  if (a.out_q.codes != nullptr) run(l, quantized(a));
 }
 
 }  // namespace argon::metal

@@ -30,6 +30,8 @@ void run(Launcher&, const ops::MoeCombineArgs&);
 void run(Launcher&, const ops::SwigluArgs&);
 void run(Launcher&, const ops::QsaAttentionArgs&);
 void run(Launcher&, const ops::GrNormArgs&);
+// As ops::Backend's: the norm's b is the combine's out, which is not written.
+void run_combined_norm(Launcher&, const ops::MoeCombineArgs&, const ops::GrNormArgs&);
 void run(Launcher&, const ops::GrApplyArgs&);
 void run(Launcher&, const ops::GrGateArgs&);
 void run(Launcher&, const ops::GrMixArgs&);
