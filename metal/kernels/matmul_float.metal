@@ -68,4 +68,5 @@ kernel void matmul_float(device const uint8_t* w [[buffer(0)]],
   }
 }
 template [[host_name("matmul_float_8x1")]] [[kernel]] decltype(matmul_float<8, 1>) matmul_float<8, 1>;
+template [[host_name("matmul_float_32x1")]] [[kernel]] decltype(matmul_float<32, 1>) matmul_float<32, 1>;
 template [[host_name("matmul_float_4x8")]] [[kernel]] decltype(matmul_float<4, 8>) matmul_float<4, 8>;

@@ -57,12 +57,16 @@ int64_t places(const Product& p, MatmulMode mode, int64_t tile) {
 void run_float(Launcher& l, const Product& p) {
   const MatmulMode mode = mode_of(p);
   const bool one = mode == kMatmulSlots || (mode == kMatmulDense && p.T == 1);
-  const uint32_t rows = one ? 8 : 4, cols = one ? 1 : 8, simdgroups = 2;
+  const bool is_short = one && p.w.cols <= 512;  // the rows' begin and end would outweigh the sums
+  const uint32_t rows = is_short ? 32 : one ? 8 : 4, cols = one ? 1 : 8, simdgroups = 2;
   const Common c{p, l};
   Grid g = grid(blocks_for(p.w.rows, rows * simdgroups), places(p, mode, cols), 32 * simdgroups);
   g.threadgroup_bytes = {simdgroups * rows * cols * 33 * u32(sizeof(float))};
   l.dispatch(
-      "metal/kernels/matmul_float.metal", one ? "matmul_float_8x1" : "matmul_float_4x8",
+      "metal/kernels/matmul_float.metal",
+      is_short ? "matmul_float_32x1"
+      : one    ? "matmul_float_8x1"
+               : "matmul_float_4x8",
       {Constant::of(0, static_cast<uint32_t>(p.w.type)), Constant::of(1, static_cast<uint32_t>(mode)),
        Constant::of(2, p.expert_begin != nullptr), Constant::of(3, p.slot_row != nullptr)},
       {c.weights(), c.input(p.x, p.w.cols), c.output(), c.begins(), c.rows(), Argument::value(sizes(p, 0))},

@@ -109,7 +109,7 @@ TEST(MetalAttentionParity, BlockKeys) { check_metal_parity(ops::qsa_block_keys_c
 TEST(MetalAttentionParity, WideBlockKeys) { check_metal_parity(wide_keys(), 2); }
 TEST(MetalAttentionParity, Select) { check_metal_parity(ops::qsa_select_cases(), 3); }
 TEST(MetalAttentionParity, MoreSelections) { check_metal_parity(more_selections(), 2); }
-TEST(MetalAttentionParity, Attention) { check_metal_parity(ops::qsa_attention_cases(), 5); }
+TEST(MetalAttentionParity, Attention) { check_metal_parity(ops::qsa_attention_cases(), 6); }
 TEST(MetalAttentionParity, DenseAttention) { check_metal_parity(dense_cases(), 4); }
 
 }  // namespace
