@@ -119,8 +119,9 @@ cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices,
   const int code_bytes = cuda::split_code_bytes(w.type);
   const size_t one = static_cast<size_t>(w.rows) * w.row_bytes;
   const size_t all = static_cast<size_t>(matrices - 1) * matrix_bytes + one;
+  v.constant = is_placed(w.data, all);
   if (!multiply || code_bytes == 0 || w.cols % 32 != 0 || reinterpret_cast<uintptr_t>(w.data) % 16 != 0 ||
-      matrix_bytes % 16 != 0 || !is_placed(w.data, all)) {
+      matrix_bytes % 16 != 0 || !v.constant) {
     return v;
   }
   v.split = true;
@@ -130,8 +131,7 @@ cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices,
   void* copy = nullptr;
   if (cudaMalloc(&copy, all) != cudaSuccess) {
     cudaGetLastError();  // no room for the copy: the file's layout serves, slower
-    v = cuda::file_view(w);
-    v.matrix_bytes = static_cast<int64_t>(matrix_bytes);
+    v.split = false;
     return v;
   }
   queue_.copy(copy, w.data, all);
@@ -147,47 +147,106 @@ bool CudaBackend::can_compute(WeightType type) const { return find_format(type) 
 
 void CudaBackend::run(const ops::QuantizeArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MatmulArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, true)); }
-void CudaBackend::run(const ops::MatmulGroupedArgs& a) {
-  cuda::run(queue_, a, view(a.w.first, a.w.experts, a.w.expert_bytes, true));
-}
+void CudaBackend::run(const ops::MatmulGroupedArgs& a) { cuda::run(queue_, a, view(a)); }
 void CudaBackend::run(const ops::EmbedArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, false)); }
 void CudaBackend::run(const ops::RmsNormArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::RopeArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::KvStoreArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MoeCombineArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::SwigluArgs& a) {
-  cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
-}
+void CudaBackend::run(const ops::SwigluArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::QsaAttentionArgs& a) {
+  if (cuda::attention_step(queue_, a)) return;
   cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
+  if (a.out_q.codes != nullptr) cuda::run(queue_, ops::quantized(a));
 }
-void CudaBackend::run(const ops::GrNormArgs& a) {
-  cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
-}
+void CudaBackend::run(const ops::GrNormArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::GrApplyArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::GrGateArgs& a) {
-  cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
+void CudaBackend::run(const ops::GrGateArgs& a) { cuda::run(queue_, a); }
+void CudaBackend::run(const ops::GrMixArgs& a) { cuda::run(queue_, a); }
+void CudaBackend::run(const ops::GdnPreArgs& a) {
+  if (!cuda::gdn_one(queue_, a)) cuda::run(queue_, a);
 }
-void CudaBackend::run(const ops::GrMixArgs& a) {
-  cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
+void CudaBackend::run(const ops::GdnScanArgs& a) {
+  if (!cuda::gdn_one(queue_, a)) cuda::run(queue_, a);
 }
-void CudaBackend::run(const ops::GdnPreArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::GdnScanArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::GdnPostArgs& a) {
+  if (cuda::gdn_one(queue_, a)) return;
   cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
+  if (a.out_q.codes != nullptr) cuda::run(queue_, ops::quantized(a));
 }
 void CudaBackend::run(const ops::QsaBlockKeysArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::QsaSelectArgs& a) { cuda::run(queue_, a); }
+void CudaBackend::run(const ops::QsaSelectArgs& a) {
+  if (!cuda::select_one(queue_, a)) cuda::run(queue_, a);
+}
 void CudaBackend::run(const ops::MoeRouteArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MoeGroupArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::NgramHashArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::NgramGateArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::NgramConvArgs& a) { cuda::run(queue_, a); }
+
+void CudaBackend::run_products(std::span<const ops::MatmulArgs> all) {
+  std::vector<cuda::WeightView> views;
+  for (const ops::MatmulArgs& a : all) views.push_back(view(a.w, 1, 0, true));
+  if (cuda::products(queue_, all.data(), views.data(), static_cast<int>(all.size()))) return;
+  for (size_t i = 0; i < all.size(); ++i) cuda::run(queue_, all[i], views[i]);
+}
+
+void CudaBackend::run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up,
+                            const ops::SwigluArgs& act) {
+  const ops::MatmulArgs both[] = {gate, up};
+  run_products(both);
+  run(act);
+}
+
+void CudaBackend::run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
+                            const ops::SwigluArgs& act) {
+  if (!cuda::grouped_pair(queue_, {gate, up}, {view(gate), view(up)})) {
+    run(gate);
+    run(up);
+  }
+  run(act);
+}
+
+void CudaBackend::run_routing(const ops::MoeRouteArgs& route, const ops::MoeGroupArgs& group) {
+  if (cuda::routing(queue_, route, group)) return;
+  run(route);
+  run(group);
+}
+
+void CudaBackend::run_combined_norm(const ops::MoeCombineArgs& combine, const ops::GrNormArgs& norm) {
+  if (cuda::combined_norm(queue_, combine, norm)) return;
+  run(combine);
+  run(norm);
+}
+
+void CudaBackend::run_mixed(const ops::GrGateArgs& gate, const ops::MatmulArgs& up,
+                            const ops::GrMixArgs& mix) {
+  if (!cuda::mixed(queue_, gate, up, view(up.w, 1, 0, true), mix)) Backend::run_mixed(gate, up, mix);
+}
+
+void CudaBackend::run_delta(const ops::GdnPreArgs& pre, const ops::GdnScanArgs& scan,
+                            const ops::GdnPostArgs& post) {
+  if (!cuda::delta(queue_, pre, scan, post)) Backend::run_delta(pre, scan, post);
+}
+
+// A step's experts in four launches: everything of the block's input, the routing, gate and up, down.
+void CudaBackend::run_experts(const ops::ExpertBlock& e) {
+  if (e.route.T != 1) return Backend::run_experts(e);
+  const ops::MatmulArgs first[] = {e.router, e.shared_router, e.shared_gate, e.shared_up};
+  run_products(first);
+  run_routing(e.route, e.group);
+  if (!cuda::grouped_pair(queue_, {e.gate, e.up}, {view(e.gate), view(e.up)})) {
+    run(e.gate);
+    run(e.up);
+  }
+  if (cuda::gated_down(queue_, e.act, e.down, view(e.down), e.shared_act, e.shared_down,
+                       view(e.shared_down.w, 1, 0, true))) {
+    return;
+  }
+  run(e.act);
+  run(e.down);
+  run(e.shared_act);
+  run(e.shared_down);
+}
 
 }  // namespace argon

@@ -9,6 +9,7 @@
 
 #include "base/exact_math.h"
 #include "base/half.h"
+#include "ops/matmul/matmul.h"
 
 namespace argon::cuda {
 
@@ -16,6 +17,27 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 __device__ inline int lane_id() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ inline int warp_id() { return static_cast<int>(threadIdx.x) / 32; }
+
+// Programmatic launches (Queue::launch_early). start_dependents(): once every block has come here, the next
+// kernel's blocks may take what room is left. wait_for_earlier(): all earlier kernels are done and their
+// writes are seen. Every block of an early kernel waits, even one with nothing to do, or the kernel after it
+// could overtake.
+__device__ inline void start_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_earlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// For kernels that have nothing to do before the wait.
+__device__ inline void begin_early() {
+  start_dependents();
+  wait_for_earlier();
+}
 
 // fold32 (NUMERICS.md): by xor shuffles every lane gets the value that lane 0 has in the contract, since a+b
 // and b+a are the same bits.
@@ -71,6 +93,58 @@ __device__ inline float inverse_root(int64_t n) { return __fdiv_rn(1.0f, __fsqrt
 // Reads an element of a cache of either type.
 __device__ inline float load_kv(const void* p, bool f16, int64_t i) {
   return f16 ? __half2float(static_cast<const __half*>(p)[i]) : static_cast<const float*>(p)[i];
+}
+
+// A warp quantises block b of q, whose 32 values its lanes hold (QuantizeArgs, ops/matmul/matmul.h).
+__device__ inline void quantize32(float x, const ops::QuantizedRows& q, int64_t b) {
+  const uint32_t bits = __reduce_max_sync(kAllLanes, __float_as_uint(x) & 0x7fffffffu);
+  const float max = __uint_as_float(bits);
+  const bool zero = max < 0x1p-100f, finite = bits < 0x7f800000u;
+  const float up = zero ? 0.0f : __fdiv_rn(127.0f, max);
+  const int code = finite ? __float2int_rn(x * up) : 0, lane = lane_id();
+  q.codes[b * 32 + lane] = static_cast<int8_t>(code);
+  // Both halves' sums in one word: each is within 16 bits.
+  const int both = __reduce_add_sync(kAllLanes, lane < 16 ? code : code * 65536);
+  const int low = static_cast<int16_t>(both);
+  if (lane == 0) q.d[b] = zero ? 0.0f : __fdiv_rn(max, 127.0f);
+  if (lane % 16 == 0) q.sums[b * 2 + lane / 16] = static_cast<int16_t>(lane == 0 ? low : (both - low) >> 16);
+}
+
+// The same for N blocks b0, b0 + step, ... at once: the quotients of all of them are computed by different
+// lanes.
+template <int N>
+__device__ inline void quantize32_each(const float (&x)[N], const ops::QuantizedRows& q, int64_t b0,
+                                       int64_t step) {
+  static_assert(N <= 32);
+  const int lane = lane_id();
+  uint32_t own_bits = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const uint32_t bits = __reduce_max_sync(kAllLanes, __float_as_uint(x[i]) & 0x7fffffffu);
+    if (lane == i) own_bits = bits;
+  }
+  const float max = __uint_as_float(own_bits);
+  const bool zero = max < 0x1p-100f;
+  const float own_up = zero ? 0.0f : __fdiv_rn(127.0f, max);
+  if (lane < N) q.d[b0 + lane * step] = zero ? 0.0f : __fdiv_rn(max, 127.0f);
+  const bool own_finite = own_bits < 0x7f800000u;
+  const unsigned finite = __ballot_sync(kAllLanes, own_finite);
+  int own_sums = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float up = __shfl_sync(kAllLanes, own_up, i);
+    const int code = finite >> i & 1 ? __float2int_rn(x[i] * up) : 0;
+    q.codes[(b0 + i * step) * 32 + lane] = static_cast<int8_t>(code);
+    const int both = __reduce_add_sync(kAllLanes, lane < 16 ? code : code * 65536);
+    if (lane == i) own_sums = both;
+  }
+  const int low = static_cast<int16_t>(own_sums);
+  if (lane < N) {
+    // Two 16-bit sums of one block, low half first.
+    const uint32_t word = static_cast<uint32_t>(low & 0xffff) | static_cast<uint32_t>((own_sums - low) >> 16)
+                                                                    << 16;
+    reinterpret_cast<uint32_t*>(q.sums)[b0 + lane * step] = word;
+  }
 }
 
 // A float whose order as an unsigned integer is the order of the numbers; -0 counts as +0, subnormals as 0.

@@ -45,4 +45,25 @@ void run(Queue&, const ops::NgramHashArgs&);
 void run(Queue&, const ops::NgramGateArgs&);
 void run(Queue&, const ops::NgramConvArgs&);
 
+// One token; false for sizes that they do not take.
+bool gdn_one(Queue&, const ops::GdnPreArgs&);
+bool gdn_one(Queue&, const ops::GdnScanArgs&);
+bool gdn_one(Queue&, const ops::GdnPostArgs&);
+
+bool select_one(Queue&, const ops::QsaSelectArgs&);
+bool attention_step(Queue&, const ops::QsaAttentionArgs&);
+
+// Neighbours in one kernel; false when their sizes are not those it takes.
+bool products(Queue&, const ops::MatmulArgs* a, const WeightView* w, int count);
+bool grouped_pair(Queue&, const ops::MatmulGroupedArgs (&a)[2], const WeightView (&w)[2]);
+bool routing(Queue&, const ops::MoeRouteArgs&, const ops::MoeGroupArgs&);
+// down of act's output for the slots, and the same for the shared expert.
+bool gated_down(Queue&, const ops::SwigluArgs& act, const ops::MatmulGroupedArgs& down, const WeightView&,
+                const ops::SwigluArgs& shared_act, const ops::MatmulArgs& shared_down,
+                const WeightView& shared);
+bool mixed(Queue&, const ops::GrGateArgs&, const ops::MatmulArgs& up, const WeightView&,
+           const ops::GrMixArgs&);
+bool delta(Queue&, const ops::GdnPreArgs&, const ops::GdnScanArgs&, const ops::GdnPostArgs&);
+bool combined_norm(Queue&, const ops::MoeCombineArgs&, const ops::GrNormArgs&);
+
 }  // namespace argon::cuda
