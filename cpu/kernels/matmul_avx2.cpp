@@ -6,128 +6,10 @@
 #include "formats/iq1_s.h"
 #include "formats/iq2_s.h"
 #include "formats/iq2_xs.h"
-#include "formats/iq2_xxs.h"
-#include "formats/iq3_s.h"
-#include "formats/iq3_xxs.h"
-#include "formats/iq4_nl.h"
-#include "formats/iq4_xs.h"
-#include "formats/mxfp4.h"
 #include "formats/nvfp4.h"
-#include "formats/q2_0.h"
-#include "formats/q2_k.h"
-#include "formats/q3_k.h"
-#include "formats/q4_0.h"
-#include "formats/q4_1.h"
-#include "formats/q4_k.h"
-#include "formats/q5_0.h"
-#include "formats/q5_1.h"
-#include "formats/q5_k.h"
-#include "formats/q6_k.h"
-#include "formats/q8_0.h"
 
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
-
-// An f16 by the processor's conversion, which is exact and takes subnormal halves as they are whatever DAZ
-// says.
-inline float half_at(const uint8_t* p) {
-  uint16_t bits;
-  std::memcpy(&bits, p, 2);
-  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
-}
-
-inline __m256i load32(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
-
-// 16 bytes to 32 nibbles, low nibbles first.
-inline __m256i nibbles(const uint8_t* p) {
-  const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(q, 4), q), _mm256_set1_epi8(15));
-}
-
-// 32 nibbles through a table of 16 codes.
-inline __m256i look_up(__m256i index, const int8_t* table) {
-  const __m128i t = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
-  return _mm256_shuffle_epi8(_mm256_set_m128i(t, t), index);
-}
-
-template <>
-struct Unpack<Q8_0> {
-  static __m256i codes(const uint8_t* block, int, Steps* s) {
-    s->sw[0] = half_at(block);
-    return load32(block + 2);
-  }
-};
-
-template <>
-struct Unpack<Q4_0> {
-  static __m256i codes(const uint8_t* block, int, Steps* s) {
-    s->sw[0] = half_at(block);
-    return _mm256_sub_epi8(nibbles(block + 2), _mm256_set1_epi8(8));
-  }
-};
-
-template <>
-struct Unpack<Q4_1> {
-  static __m256i codes(const uint8_t* block, int, Steps* s) {
-    Q4_1::Layout const& b = *reinterpret_cast<const Q4_1::Layout*>(block);
-    s->sw[0] = half_at(block);
-    s->mw[0] = -half_at(block + 2);
-    return nibbles(b.q);
-  }
-};
-
-template <>
-struct Unpack<Q4_K> {
-  static __m256i codes(const uint8_t* block, int sub, Steps* s) {
-    const Q4_K::Layout& b = *reinterpret_cast<const Q4_K::Layout*>(block);
-    float scale, min;
-    k_scale_min(b.scales, sub, &scale, &min);
-    s->sw[0] = half_at(b.d) * scale;
-    s->mw[0] = half_at(b.dmin) * min;
-    const __m256i q = load32(b.q + 32 * (sub / 2));
-    return _mm256_and_si256(sub % 2 == 0 ? q : _mm256_srli_epi16(q, 4), _mm256_set1_epi8(15));
-  }
-};
-
-template <>
-struct Unpack<IQ4_NL> {
-  static __m256i codes(const uint8_t* block, int, Steps* s) {
-    s->sw[0] = half_at(block);
-    return look_up(nibbles(block + 2), kIq4Values);
-  }
-};
-
-// Formats whose codes are at most 16 in magnitude: all 8 groups of four fit 16 bits together (8*2*127*16 =
-// 32512).
-template <>
-struct CodeRange<Q4_0> {
-  static constexpr int kGroups = 8;
-};
-template <>
-struct CodeRange<Q4_1> {
-  static constexpr int kGroups = 8;
-};
-template <>
-struct CodeRange<Q4_K> {
-  static constexpr int kGroups = 8;
-};
-template <>
-struct CodeRange<Q5_0> {
-  static constexpr int kGroups = 8;
-};
-template <>
-struct CodeRange<MXFP4> {
-  static constexpr int kGroups = 8;
-};
-// Codes up to 31.
-template <>
-struct CodeRange<Q5_1> {
-  static constexpr int kGroups = 4;
-};
-template <>
-struct CodeRange<Q5_K> {
-  static constexpr int kGroups = 4;
-};
 
 // Eight weights as float32.
 template <WeightType type>
@@ -261,24 +143,24 @@ inline void any_rows(const WeightMatrix& w, int64_t m0, int64_t m1, const float*
   }
 }
 
-inline int64_t tile_end(int64_t tile, int64_t rows) {
-  const int64_t end = (tile + 1) * kMatmulTile;
-  return end < rows ? end : rows;
-}
-
 }  // namespace ARGON_ISA_NS
 
 void matmul_avx2(const MatmulArgs& a, int64_t begin, int64_t end) {
+  if (!is_plain_float(a.w.type) && a.w.cols > 32 * kMaxBlocks) return matmul_ref(a, begin, end);
   const XRows rows{a.q, nullptr, a.T, a.w.cols};
-  for (int64_t u = begin; u < end; ++u) {
-    any_rows(a.w, u * kMatmulTile, tile_end(u, a.w.rows), a.x, rows, a.y, a.ldy);
-  }
+  any_rows(a.w, begin * kMatmulTile, std::min(end * kMatmulTile, a.w.rows), a.x, rows, a.y, a.ldy);
 }
 
 void matmul_grouped_avx2(const MatmulGroupedArgs& a, int64_t begin, int64_t end) {
+  if (!is_plain_float(a.w.first.type) && a.w.first.cols > 32 * kMaxBlocks)
+    return matmul_grouped_ref(a, begin, end);
   const int64_t tiles = (a.w.first.rows + kMatmulTile - 1) / kMatmulTile;
-  for (int64_t u = begin; u < end; ++u) {
-    const int64_t e = u / tiles, tile = u % tiles, s0 = a.expert_begin[e], count = a.expert_begin[e + 1] - s0;
+  for (int64_t u = begin; u < end;) {
+    // The units of one expert together.
+    const int64_t e = u / tiles, m0 = u % tiles * kMatmulTile, stop = std::min(end, (e + 1) * tiles);
+    const int64_t m1 = std::min((stop - e * tiles) * kMatmulTile, a.w.first.rows);
+    u = stop;
+    const int64_t s0 = a.expert_begin[e], count = a.expert_begin[e + 1] - s0;
     if (count == 0) continue;
     WeightMatrix w = a.w.first;
     w.data = static_cast<const uint8_t*>(w.data) + static_cast<size_t>(e) * a.w.expert_bytes;
@@ -292,7 +174,7 @@ void matmul_grouped_avx2(const MatmulGroupedArgs& a, int64_t begin, int64_t end)
       rows.q.d += s0 * (w.cols / 32);
       rows.q.sums += s0 * (w.cols / 16);
     }
-    any_rows(w, tile * kMatmulTile, tile_end(tile, w.rows), x, rows, a.y + s0 * w.rows, w.rows);
+    any_rows(w, m0, m1, x, rows, a.y + s0 * w.rows, w.rows);
   }
 }
 
