@@ -28,7 +28,7 @@ struct XRows {
 constexpr int64_t kMaxBlocks =
     1024;  // in a row: K up to 32768; the scratch arrays on the stack are made for it
 constexpr int64_t kTileBlocks =
-    64;  // a tile takes as many segments as stay below, so that it stays in the first-level cache
+    64;  // a pair of tiles takes as many segments as stay below, so that it stays in the first-level cache
 constexpr int64_t kMostTokens =
     128;  // rows of x taken together, so that their part of a tile's blocks stays in the second
 
@@ -287,76 +287,94 @@ inline __m256i broadcast_four(const int8_t* codes) {
   return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(codes)));
 }
 
-// Adds segments s0 .. s1-1 of the tile's 8 rows, a lane each, to the totals of NT rows of x.
+// Adds segments s0 .. s1-1 of two tiles' rows, a lane each, to the totals of NT rows of x.
 template <class Format, int NT>
-inline void tile_products(const Tile<Format>& tile, int64_t n, int s0, int s1, const TileRow* x,
-                          __m256* total) {
+inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x,
+                          __m256 (&total)[2][NT]) {
   using Unpacked = Unpack8<Format>;
   constexpr int kSteps = Format::kSteps, kPerStep = 8 / kSteps, kTogether = groups_together<Format>();
   const __m256i ones = _mm256_set1_epi16(1);
   int64_t b = segment_begin(n, s0);
   for (int s = s0; s < s1; ++s) {
-    __m256 acc[NT];
+    __m256 acc[2][NT];
 #pragma GCC unroll 8
-    for (int t = 0; t < NT; ++t) acc[t] = _mm256_setzero_ps();
+    for (int i = 0; i < 2 * NT; ++i) acc[i / NT][i % NT] = _mm256_setzero_ps();
     for (const int64_t end = segment_begin(n, s + 1); b < end; ++b) {
-      const int64_t at = b - tile.first;
-      const int8_t* codes = tile.codes + at * 256;
+      const int64_t at = b - tile->first;
 #pragma GCC unroll 2
       for (int step = 0; step < kSteps; ++step) {
-        __m256i isum[NT];
+        __m256i isum[2][NT];
 #pragma GCC unroll 8
         for (int g0 = 0; g0 < kPerStep; g0 += kTogether) {
-          __m256i pairs[NT];
+          __m256i pairs[2][NT];
 #pragma GCC unroll 8
           for (int k = 0; k < kTogether; ++k) {
-            const int g = step * kPerStep + g0 + k;
-            const __m256i w = _mm256_load_si256(reinterpret_cast<const __m256i*>(codes + g * 32));
-            const __m256i magnitude = Unpacked::kSigned ? _mm256_abs_epi8(w) : w;
-#pragma GCC unroll 8
+            const int64_t g = step * kPerStep + g0 + k;
+            __m256i w[2], magnitude[2];
+#pragma GCC unroll 2
+            for (int r = 0; r < 2; ++r) {
+              w[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(tile[r].codes + at * 256 + g * 32));
+              magnitude[r] = Unpacked::kSigned ? _mm256_abs_epi8(w[r]) : w[r];
+            }
+#pragma GCC unroll 4
             for (int t = 0; t < NT; ++t) {
-              __m256i four = broadcast_four(x[t].codes + b * 32 + g * 4);
-              if constexpr (Unpacked::kSigned) four = _mm256_sign_epi8(four, w);
-              const __m256i p = _mm256_maddubs_epi16(magnitude, four);
-              pairs[t] = k == 0 ? p : in_order(_mm256_add_epi16(pairs[t], p));
+              const __m256i four = broadcast_four(x[t].codes + b * 32 + g * 4);
+#pragma GCC unroll 2
+              for (int r = 0; r < 2; ++r) {
+                const __m256i p = _mm256_maddubs_epi16(
+                    magnitude[r], Unpacked::kSigned ? _mm256_sign_epi8(four, w[r]) : four);
+                pairs[r][t] = k == 0 ? p : in_order(_mm256_add_epi16(pairs[r][t], p));
+              }
             }
           }
 #pragma GCC unroll 8
-          for (int t = 0; t < NT; ++t) {
-            const __m256i p = _mm256_madd_epi16(pairs[t], ones);
-            isum[t] = g0 == 0 ? p : in_order(_mm256_add_epi32(isum[t], p));
+          for (int i = 0; i < 2 * NT; ++i) {
+            const __m256i p = _mm256_madd_epi16(pairs[i / NT][i % NT], ones);
+            isum[i / NT][i % NT] = g0 == 0 ? p : in_order(_mm256_add_epi32(isum[i / NT][i % NT], p));
           }
         }
-        const __m256 sw = _mm256_load_ps(tile.sw + (at * kSteps + step) * 8);
-#pragma GCC unroll 8
+        const int64_t line = (at * kSteps + step) * 8;
+#pragma GCC unroll 4
         for (int t = 0; t < NT; ++t) {
-          if constexpr (Unpacked::kOffset != 0)
-            isum[t] = _mm256_sub_epi32(isum[t], _mm256_set1_epi32(x[t].sums[step * n + b]));
           const __m256 d = _mm256_broadcast_ss(x[t].d + b);
-          acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(sw, d), _mm256_cvtepi32_ps(isum[t]), acc[t]);
-          if constexpr (Format::kHasMin) {
-            const __m256 mw = _mm256_load_ps(tile.mw + (at * kSteps + step) * 8);
-            const __m256 sum = _mm256_broadcast_ss(reinterpret_cast<const float*>(x[t].sums) + step * n + b);
-            acc[t] = _mm256_fnmadd_ps(_mm256_mul_ps(mw, d), sum, acc[t]);
+          __m256 sum = d;
+          if constexpr (kNeedsSums<Format>)
+            sum = _mm256_broadcast_ss(reinterpret_cast<const float*>(x[t].sums) + step * n + b);
+#pragma GCC unroll 2
+          for (int r = 0; r < 2; ++r) {
+            __m256i dot = isum[r][t];
+            if constexpr (Unpacked::kOffset != 0) dot = _mm256_sub_epi32(dot, _mm256_castps_si256(sum));
+            acc[r][t] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(tile[r].sw + line), d),
+                                        _mm256_cvtepi32_ps(dot), acc[r][t]);
+            if constexpr (Format::kHasMin)
+              acc[r][t] =
+                  _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(tile[r].mw + line), d), sum, acc[r][t]);
           }
         }
       }
     }
 #pragma GCC unroll 8
-    for (int t = 0; t < NT; ++t) total[t] = s == 0 ? acc[t] : _mm256_add_ps(total[t], acc[t]);
+    for (int i = 0; i < 2 * NT; ++i) {
+      __m256& sum = total[i / NT][i % NT];
+      sum = s == 0 ? acc[i / NT][i % NT] : _mm256_add_ps(sum, acc[i / NT][i % NT]);
+    }
   }
 }
 
 // Segments s0 .. s1-1 for NT rows of x, of which the first `used` are wanted: y holds the totals of those
 // before.
 template <class Format, int NT>
-inline void tile_rows(const Tile<Format>& tile, int64_t n, int s0, int s1, const TileRow* x, int64_t used,
-                      float* y, int64_t stride, __m256i mask) {
-  __m256 total[NT];
-  for (int64_t t = 0; s0 > 0 && t < NT; ++t)
-    total[t] = t < used ? _mm256_maskload_ps(y + t * stride, mask) : _mm256_setzero_ps();
+inline void tile_rows(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x, int64_t used,
+                      float* y, int64_t stride, const __m256i* mask) {
+  __m256 total[2][NT];
+  for (int r = 0; s0 > 0 && r < 2; ++r) {
+    for (int64_t t = 0; t < NT; ++t)
+      total[r][t] = _mm256_maskload_ps(y + std::min(t, used - 1) * stride + 8 * r, mask[r]);
+  }
   tile_products<Format, NT>(tile, n, s0, s1, x, total);
-  for (int64_t t = 0; t < used; ++t) _mm256_maskstore_ps(y + t * stride, mask, total[t]);
+  for (int r = 0; r < 2; ++r) {
+    for (int64_t t = 0; t < used; ++t) _mm256_maskstore_ps(y + t * stride + 8 * r, mask[r], total[r][t]);
+  }
 }
 
 inline __m256i first_lanes(int64_t rows) {
@@ -380,11 +398,13 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
     }
     return;
   }
-  Tile<Format> tile;
-  TileRow xs[kMostTokens + 4];
+  // Two rows of x at a time keep signed codes in registers, four the others.
+  constexpr int NT = Unpack8<Format>::kSigned ? 2 : 4;
+  Tile<Format> tile[2];
+  TileRow xs[kMostTokens + NT];
   int32_t sums[kNeedsSums<Format> ? Format::kSteps * kMostTokens * kMaxBlocks : 1];
   const int64_t pieces = (n + kTileBlocks - 1) / kTileBlocks;
-  const int per_piece = static_cast<int>(std::max<int64_t>(1, (8 + pieces - 1) / pieces));
+  const int per_piece = static_cast<int>(std::max<int64_t>(1, 8 / pieces));
   for (int64_t i0 = 0; i0 < x.count; i0 += kMostTokens) {
     const int64_t count = std::min(kMostTokens, x.count - i0);
     for (int64_t i = 0; i < count; ++i) {
@@ -393,19 +413,23 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
       fill_sums<Format>(x.q.sums + r * 2 * n, n, n, s);
       xs[i] = {x.q.codes + r * x.K, x.q.d + r * n, s};
     }
-    for (int64_t i = count; i < count + 3; ++i) xs[i] = xs[count - 1];
+    for (int64_t i = count; i < count + NT; ++i) xs[i] = xs[count - 1];
     for (int s0 = 0; s0 < 8; s0 += per_piece) {
       const int s1 = std::min(8, s0 + per_piece);
-      for (int64_t m = m0; m < m1; m += 8) {
-        const int64_t rows = std::min<int64_t>(8, m1 - m);
-        const __m256i mask = first_lanes(rows);
-        tile.fill(row(m), row_bytes, rows, n, segment_begin(n, s0), segment_begin(n, s1));
+      for (int64_t m = m0; m < m1; m += 16) {
+        const int64_t rows = std::min<int64_t>(16, m1 - m);
+        const __m256i mask[2] = {first_lanes(rows), first_lanes(rows - 8)};
+        for (int64_t r = 0; r < 2; ++r) {
+          const int64_t skip =
+              r == 1 && rows > 8 ? 8 : 0;  // without a second eight, the first stand in for them
+          tile[r].fill(row(m + skip), row_bytes, std::min<int64_t>(8, rows - skip), n, segment_begin(n, s0),
+                       segment_begin(n, s1));
+        }
         float* out = y + i0 * stride + m;
         int64_t i = 0;
-        for (; count - i > 2; i += 4) {
-          tile_rows<Format, 4>(tile, n, s0, s1, xs + i, std::min<int64_t>(4, count - i), out + i * stride,
-                               stride, mask);
-        }
+        for (; count - i > 2; i += NT)
+          tile_rows<Format, NT>(tile, n, s0, s1, xs + i, std::min<int64_t>(NT, count - i), out + i * stride,
+                                stride, mask);
         if (count > i)
           tile_rows<Format, 2>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
       }
