@@ -38,6 +38,12 @@ inline __m256i in_order(__m256i v) {
   return v;
 }
 
+// The processor's own prefetching ends with a page; this goes on. It may name memory that is not there.
+constexpr int kPrefetchAhead = 2048;
+inline void prefetch(const uint8_t* p, int bytes) {
+  for (int i = 0; i < bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
+}
+
 // Lane sums of neighbours: a0+a1, a2+a3, b0+b1, b2+b3 in each half.
 inline __m256i add_pairs(__m256i a, __m256i b) {
   const __m256 x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
@@ -146,7 +152,9 @@ inline __m256 step_rows(const uint8_t* w, int64_t rows, int64_t n, const StepRow
   int64_t xb = 0;
   for (int64_t at = 0; at < rows * n; at += 8) {
     Group8 g;
-    Unpack8<Format>::run(w + (at / kSubs) * Format::kBlockBytes, &g);
+    const uint8_t* block = w + (at / kSubs) * Format::kBlockBytes;
+    prefetch(block + kPrefetchAhead, 8 / kSubs * Format::kBlockBytes);
+    Unpack8<Format>::run(block, &g);
     __m256i v[8], half[2];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i)
@@ -201,12 +209,14 @@ struct Tile {
   alignas(32) float sw[kMost * Format::kSteps * 8];
   alignas(32) float mw[Format::kHasMin ? kMost * Format::kSteps * 8 : 8];
   int64_t first;  // block of the row that is block 0 here
+  size_t ahead;   // bytes from a row to that of the next tile, which is fetched meanwhile
 
   // Blocks b0 .. b1-1 (and up to 7 more at both ends) of `rows` rows (1..8) of n; a lane beyond them repeats
   // the last row.
   void fill(const uint8_t* w, size_t row_bytes, int64_t rows, int64_t n, int64_t b0, int64_t b1) {
     const uint8_t* row[8];
     for (int64_t i = 0; i < 8; ++i) row[i] = w + static_cast<size_t>(std::min(i, rows - 1)) * row_bytes;
+    ahead = 16 * row_bytes;
     if (n < 8) {
       first = b0;
       for (int64_t b = b0; b < b1; ++b) fill_one(row, b);
@@ -225,7 +235,9 @@ struct Tile {
     alignas(32) float s[kSteps][64], m[kSteps][64];
     for (int i = 0; i < 8; ++i) {
       Group8 g;
-      Unpack8<Format>::run(row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes, &g);
+      const uint8_t* block = row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes;
+      prefetch(block + ahead, 8 / kSubs * Format::kBlockBytes);
+      Unpack8<Format>::run(block, &g);
       for (int k = 0; k < 8; ++k) c[k][i] = _mm256_castsi256_ps(g.codes[k]);
       for (int step = 0; step < kSteps; ++step) {
         _mm256_store_ps(s[step] + 8 * i, g.sw[step]);
@@ -403,7 +415,8 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
   Tile<Format> tile[2];
   TileRow xs[kMostTokens + NT];
   int32_t sums[kNeedsSums<Format> ? Format::kSteps * kMostTokens * kMaxBlocks : 1];
-  const int64_t pieces = (n + kTileBlocks - 1) / kTileBlocks;
+  // Few rows of x: unpacking decides, and whole rows of W come from memory best.
+  const int64_t most = x.count <= 32 ? Tile<Format>::kSegment : kTileBlocks, pieces = (n + most - 1) / most;
   const int per_piece = static_cast<int>(std::max<int64_t>(1, 8 / pieces));
   for (int64_t i0 = 0; i0 < x.count; i0 += kMostTokens) {
     const int64_t count = std::min(kMostTokens, x.count - i0);
