@@ -359,33 +359,24 @@ struct Unpack8<IQ4_XS> : SignedCodes {
   }
 };
 
-// Entries of a grid of four codes each, looked up by plain loads and stores, all 64 of a stored block before
-// the first is read back as part of a vector: on Zen 3 quicker than gather instructions and than inserts.
-// `index` has four 16-bit indices.
+// Eight entries of a grid of four codes each.
 template <class Grid>
-inline void look_up_four(const Grid& grid, uint64_t index, uint32_t* out) {
-  for (int k = 0; k < 4; ++k) {
-    uint32_t entry = grid[index >> 16 * k & 0xffff];
-    asm("" : "+r"(entry));  // or the compiler makes inserts of it
-    out[k] = entry;
-  }
+inline __m256i gather8(const Grid& grid, __m256i index) {
+  return _mm256_i32gather_epi32(reinterpret_cast<const int*>(grid.data()), index, 4);
 }
-constexpr uint64_t kLowBytes = 0x00ff00ff00ff00ff;
+inline __m256i eight_bytes(const uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
 
 template <>
 struct Unpack8<IQ3_S> : UnsignedCodes<15, 30> {
   static void run(const uint8_t* block, Group8* g) {
-    alignas(32) uint32_t grid[64];
+    const __m256i to_bit8 = _mm256_setr_epi32(8, 7, 6, 5, 4, 3, 2, 1), bit8 = _mm256_set1_epi32(256);
     for (int i = 0; i < 8; ++i) {
-      const uint8_t* q = block + 2 + 8 * i;
-      const uint32_t h = block[66 + i];
-      constexpr uint64_t kBit8 = 0x0100010001000100;
-      look_up_four(kGridIq3S, _pdep_u64(word_at(q), kLowBytes) | _pdep_u64(h, kBit8), grid + 8 * i);
-      look_up_four(kGridIq3S, _pdep_u64(word_at(q + 4), kLowBytes) | _pdep_u64(h >> 4, kBit8),
-                   grid + 8 * i + 4);
+      const __m256i h = _mm256_sllv_epi32(_mm256_set1_epi32(block[66 + i]), to_bit8);
+      const __m256i index = _mm256_or_si256(eight_bytes(block + 2 + 8 * i), _mm256_and_si256(h, bit8));
+      g->codes[i] = signed_plus(gather8(kGridIq3S, index), byte_mask(word_at(block + 74 + 4 * i)), kOffset);
     }
-    for (int i = 0; i < 8; ++i)
-      g->codes[i] = signed_plus(load32(grid + 8 * i), byte_mask(word_at(block + 74 + 4 * i)), kOffset);
     const __m256 s = bytes_to_float(_pdep_u64(word_at(block + 106), 0x0f0f0f0f0f0f0f0f));
     const __m256 odd = _mm256_add_ps(_mm256_add_ps(s, s), _mm256_set1_ps(1.0f));
     g->sw[0] = _mm256_mul_ps(_mm256_set1_ps(half_at(block)), odd);
@@ -401,12 +392,9 @@ inline __m256 word_steps(float d, __m256i words, float unit) {
 template <>
 struct Unpack8<IQ3_XXS> : UnsignedCodes<62, 124> {
   static void run(const uint8_t* block, Group8* g) {
-    alignas(32) uint32_t grid[64];
-    for (int i = 0; i < 16; ++i)
-      look_up_four(kGridIq3Xxs, _pdep_u64(word_at(block + 2 + 4 * i), kLowBytes), grid + 4 * i);
     for (int i = 0; i < 8; ++i) {
-      const __m256i signs = byte_mask(four_sign_patterns(word_at(block + 66 + 4 * i)));
-      g->codes[i] = signed_plus(load32(grid + 8 * i), signs, kOffset);
+      const __m256i grid = gather8(kGridIq3Xxs, eight_bytes(block + 2 + 8 * i));
+      g->codes[i] = signed_plus(grid, byte_mask(four_sign_patterns(word_at(block + 66 + 4 * i))), kOffset);
     }
     g->sw[0] = word_steps(half_at(block), load32(block + 66), 0.5f);
   }
