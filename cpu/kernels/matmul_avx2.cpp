@@ -6,128 +6,10 @@
 #include "formats/iq1_s.h"
 #include "formats/iq2_s.h"
 #include "formats/iq2_xs.h"
-#include "formats/iq2_xxs.h"
-#include "formats/iq3_s.h"
-#include "formats/iq3_xxs.h"
-#include "formats/iq4_nl.h"
-#include "formats/iq4_xs.h"
-#include "formats/mxfp4.h"
 #include "formats/nvfp4.h"
-#include "formats/q2_0.h"
-#include "formats/q2_k.h"
-#include "formats/q3_k.h"
-#include "formats/q4_0.h"
-#include "formats/q4_1.h"
-#include "formats/q4_k.h"
-#include "formats/q5_0.h"
-#include "formats/q5_1.h"
-#include "formats/q5_k.h"
-#include "formats/q6_k.h"
-#include "formats/q8_0.h"
 
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
-
-// An f16 by the processor's conversion, which is exact and takes subnormal halves as they are whatever DAZ
-// says.
-inline float half_at(const uint8_t* p) {
-  uint16_t bits;
-  std::memcpy(&bits, p, 2);
-  return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
-}
-
-inline __m256i load32(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
-
-// 16 bytes to 32 nibbles, low nibbles first.
-inline __m256i nibbles(const uint8_t* p) {
-  const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(q, 4), q), _mm256_set1_epi8(15));
-}
-
-// 32 nibbles through a table of 16 codes.
-inline __m256i look_up(__m256i index, const int8_t* table) {
-  const __m128i t = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
-  return _mm256_shuffle_epi8(_mm256_set_m128i(t, t), index);
-}
-
-template <>
-struct Unpack<Q8_0> {
-  static __m256i codes(const uint8_t* block, int, Steps* s) {
-    s->sw[0] = half_at(block);
-    return load32(block + 2);
-  }
-};
-
-template <>
-struct Unpack<Q4_0> {
-  static __m256i codes(const uint8_t* block, int, Steps* s) {
-    s->sw[0] = half_at(block);
-    return _mm256_sub_epi8(nibbles(block + 2), _mm256_set1_epi8(8));
-  }
-};
-
-template <>
-struct Unpack<Q4_1> {
-  static __m256i codes(const uint8_t* block, int, Steps* s) {
-    Q4_1::Layout const& b = *reinterpret_cast<const Q4_1::Layout*>(block);
-    s->sw[0] = half_at(block);
-    s->mw[0] = -half_at(block + 2);
-    return nibbles(b.q);
-  }
-};
-
-template <>
-struct Unpack<Q4_K> {
-  static __m256i codes(const uint8_t* block, int sub, Steps* s) {
-    const Q4_K::Layout& b = *reinterpret_cast<const Q4_K::Layout*>(block);
-    float scale, min;
-    k_scale_min(b.scales, sub, &scale, &min);
-    s->sw[0] = half_at(b.d) * scale;
-    s->mw[0] = half_at(b.dmin) * min;
-    const __m256i q = load32(b.q + 32 * (sub / 2));
-    return _mm256_and_si256(sub % 2 == 0 ? q : _mm256_srli_epi16(q, 4), _mm256_set1_epi8(15));
-  }
-};
-
-template <>
-struct Unpack<IQ4_NL> {
-  static __m256i codes(const uint8_t* block, int, Steps* s) {
-    s->sw[0] = half_at(block);
-    return look_up(nibbles(block + 2), kIq4Values);
-  }
-};
-
-// Formats whose codes are at most 16 in magnitude: all 8 groups of four fit 16 bits together (8*2*127*16 =
-// 32512).
-template <>
-struct CodeRange<Q4_0> {
-  static constexpr int kGroups = 8;
-};
-template <>
-struct CodeRange<Q4_1> {
-  static constexpr int kGroups = 8;
-};
-template <>
-struct CodeRange<Q4_K> {
-  static constexpr int kGroups = 8;
-};
-template <>
-struct CodeRange<Q5_0> {
-  static constexpr int kGroups = 8;
-};
-template <>
-struct CodeRange<MXFP4> {
-  static constexpr int kGroups = 8;
-};
-// Codes up to 31.
-template <>
-struct CodeRange<Q5_1> {
-  static constexpr int kGroups = 4;
-};
-template <>
-struct CodeRange<Q5_K> {
-  static constexpr int kGroups = 4;
-};
 
 // Eight weights as float32.
 template <WeightType type>
@@ -154,48 +36,80 @@ inline float load1(const uint8_t* row, int64_t k) {
   }
 }
 
-// One row of W times NT rows of x.
-template <WeightType type, int NT>
-inline void float_row(const uint8_t* w, const float* const* x, int64_t K, float* y, int64_t stride) {
-  Lanes32 l[NT];
-  for (int t = 0; t < NT; ++t) l[t] = zero_lanes();
-  int64_t k = 0;
-  for (; k + 32 <= K; k += 32) {
+// NM rows of W times NT rows of x, 16 of the 32 lanes at a time: fewer loads per product than all lanes of
+// one row.
+template <WeightType type, int NM, int NT>
+inline void float_block(const uint8_t* const* w, const float* const* x, int64_t K, float* const* y) {
+  constexpr int kWidth = NM * NT == 1 ? 4 : 2;  // vectors of lanes at a time
+  Lanes32 l[NM][NT];
+  const int64_t whole = K / 32 * 32;
+  for (int v0 = 0; v0 < 4; v0 += kWidth) {
+    __m256 acc[NM][NT][kWidth];
+#pragma GCC unroll 8
+    for (int i = 0; i < NM * NT * kWidth; ++i) (&acc[0][0][0])[i] = _mm256_setzero_ps();
+    for (int64_t k = 8 * v0; k < whole; k += 32) {
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) {
-      const __m256 wv = load8<type>(w, k + 8 * v);
+      for (int v = 0; v < kWidth; ++v) {
+        __m256 wv[NM];
 #pragma GCC unroll 4
-      for (int t = 0; t < NT; ++t)
-        l[t].v[v] = _mm256_fmadd_ps(wv, _mm256_loadu_ps(x[t] + k + 8 * v), l[t].v[v]);
+        for (int m = 0; m < NM; ++m) wv[m] = load8<type>(w[m], k + 8 * v);
+#pragma GCC unroll 4
+        for (int t = 0; t < NT; ++t) {
+          const __m256 xv = _mm256_loadu_ps(x[t] + k + 8 * v);
+#pragma GCC unroll 4
+          for (int m = 0; m < NM; ++m) acc[m][t][v] = _mm256_fmadd_ps(wv[m], xv, acc[m][t][v]);
+        }
+      }
+    }
+    for (int m = 0; m < NM; ++m) {
+      for (int t = 0; t < NT; ++t) {
+        for (int v = 0; v < kWidth; ++v) l[m][t].v[v0 + v] = acc[m][t][v];
+      }
     }
   }
-  for (int t = 0; t < NT; ++t) {
-    if (k < K) {
-      alignas(32) float lane[32];
-      for (int v = 0; v < 4; ++v) _mm256_store_ps(lane + 8 * v, l[t].v[v]);
-      for (int64_t i = k; i < K; ++i) lane[i - k] = fma32(load1<type>(w, i), x[t][i], lane[i - k]);
-      for (int v = 0; v < 4; ++v) l[t].v[v] = _mm256_load_ps(lane + 8 * v);
+  for (int m = 0; m < NM; ++m) {
+    for (int t = 0; t < NT; ++t) {
+      if (whole < K) {
+        alignas(32) float lane[32];
+        for (int v = 0; v < 4; ++v) _mm256_store_ps(lane + 8 * v, l[m][t].v[v]);
+        for (int64_t i = whole; i < K; ++i)
+          lane[i - whole] = fma32(load1<type>(w[m], i), x[t][i], lane[i - whole]);
+        for (int v = 0; v < 4; ++v) l[m][t].v[v] = _mm256_load_ps(lane + 8 * v);
+      }
+      y[t][m] = fold(l[m][t]);
     }
-    y[t * stride] = fold(l[t]);
   }
 }
 
 template <WeightType type>
 inline void float_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m1, const float* x,
                        const XRows& rows, float* y, int64_t stride) {
-  int64_t i = 0;
+  int64_t i = 0, b0 = 0, b1 = 0;
   const auto take = [&](auto count) {
-    constexpr int NT = decltype(count)::value;
+    constexpr int NT = decltype(count)::value, NM = NT == 1 ? 1 : 2;
     for (; i + NT <= rows.count; i += NT) {
       const float* xr[NT];
+      float* yr[NT];
       for (int t = 0; t < NT; ++t) xr[t] = x + rows.row(i + t) * rows.K;
-      for (int64_t m = m0; m < m1; ++m) {
-        float_row<type, NT>(w + static_cast<size_t>(m) * row_bytes, xr, rows.K, y + i * stride + m, stride);
-      }
+      const auto block = [&](auto height, int64_t m) {
+        constexpr int kHeight = decltype(height)::value;
+        const uint8_t* wr[kHeight];
+        for (int j = 0; j < kHeight; ++j) wr[j] = w + static_cast<size_t>(m + j) * row_bytes;
+        for (int t = 0; t < NT; ++t) yr[t] = y + (i + t) * stride + m;
+        float_block<type, kHeight, NT>(wr, xr, rows.K, yr);
+      };
+      int64_t m = b0;
+      for (; m + NM <= b1; m += NM) block(std::integral_constant<int, NM>(), m);
+      for (; m < b1; ++m) block(std::integral_constant<int, 1>(), m);
     }
   };
-  take(std::integral_constant<int, 3>());
-  take(std::integral_constant<int, 1>());
+  // Few rows of W at a time: they stay in the second-level cache while the rows of x go by.
+  for (b0 = m0; b0 < m1; b0 = b1) {
+    b1 = std::min(m1, b0 + kMatmulTile);
+    i = 0;
+    take(std::integral_constant<int, 3>());
+    take(std::integral_constant<int, 1>());
+  }
 }
 
 // Rows m0 .. m1-1 of w times the given rows of x.
@@ -261,24 +175,24 @@ inline void any_rows(const WeightMatrix& w, int64_t m0, int64_t m1, const float*
   }
 }
 
-inline int64_t tile_end(int64_t tile, int64_t rows) {
-  const int64_t end = (tile + 1) * kMatmulTile;
-  return end < rows ? end : rows;
-}
-
 }  // namespace ARGON_ISA_NS
 
 void matmul_avx2(const MatmulArgs& a, int64_t begin, int64_t end) {
+  if (!is_plain_float(a.w.type) && a.w.cols > 32 * kMaxBlocks) return matmul_ref(a, begin, end);
   const XRows rows{a.q, nullptr, a.T, a.w.cols};
-  for (int64_t u = begin; u < end; ++u) {
-    any_rows(a.w, u * kMatmulTile, tile_end(u, a.w.rows), a.x, rows, a.y, a.ldy);
-  }
+  any_rows(a.w, begin * kMatmulTile, std::min(end * kMatmulTile, a.w.rows), a.x, rows, a.y, a.ldy);
 }
 
 void matmul_grouped_avx2(const MatmulGroupedArgs& a, int64_t begin, int64_t end) {
+  if (!is_plain_float(a.w.first.type) && a.w.first.cols > 32 * kMaxBlocks)
+    return matmul_grouped_ref(a, begin, end);
   const int64_t tiles = (a.w.first.rows + kMatmulTile - 1) / kMatmulTile;
-  for (int64_t u = begin; u < end; ++u) {
-    const int64_t e = u / tiles, tile = u % tiles, s0 = a.expert_begin[e], count = a.expert_begin[e + 1] - s0;
+  for (int64_t u = begin; u < end;) {
+    // The units of one expert together.
+    const int64_t e = u / tiles, m0 = u % tiles * kMatmulTile, stop = std::min(end, (e + 1) * tiles);
+    const int64_t m1 = std::min((stop - e * tiles) * kMatmulTile, a.w.first.rows);
+    u = stop;
+    const int64_t s0 = a.expert_begin[e], count = a.expert_begin[e + 1] - s0;
     if (count == 0) continue;
     WeightMatrix w = a.w.first;
     w.data = static_cast<const uint8_t*>(w.data) + static_cast<size_t>(e) * a.w.expert_bytes;
@@ -292,7 +206,7 @@ void matmul_grouped_avx2(const MatmulGroupedArgs& a, int64_t begin, int64_t end)
       rows.q.d += s0 * (w.cols / 32);
       rows.q.sums += s0 * (w.cols / 16);
     }
-    any_rows(w, tile * kMatmulTile, tile_end(tile, w.rows), x, rows, a.y + s0 * w.rows, w.rows);
+    any_rows(w, m0, m1, x, rows, a.y + s0 * w.rows, w.rows);
   }
 }
 

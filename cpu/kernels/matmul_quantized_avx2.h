@@ -1,17 +1,17 @@
-// Products with quantised weights in AVX2, for any format (formats/block.h).
+// Products with quantised weights in AVX2, for any format (unpack_avx2.h).
 //
-// Few rows of x (step): a row of W is read where it lies. The 8 segments of the contract are the 8 lanes:
-// block j of each segment gives 8 integer dots, which one conversion, product and fma add to 8 accumulators.
-// Many rows (prompt): 8 rows of W, one segment at a time, are unpacked once into a buffer that stays in the
-// first-level cache, four codes of each row side by side; a lane is a row of W, and each x row is read once
-// per 8 rows.
+// One row of x (step): 8 rows of W lie one behind the other in the file and are read in that order, eight
+// blocks of 32 at a time: eight integer dots and eight steps come out as vectors and are kept. Then the kept
+// values are transposed, so that a lane is a row of W, and each lane goes through its segments in the order
+// of the contract. More rows (prompt): 8 rows of W are unpacked into a tile, four codes of each row side by
+// side, so that a lane is a row of W; each group of four x codes is broadcast to them. Rows of x are taken in
+// blocks that the second-level cache holds.
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 
 #include "cpu/kernels/simd_avx2.h"
-#include "formats/block.h"
+#include "cpu/kernels/unpack_avx2.h"
 #include "ops/matmul/matmul.h"
 
 namespace argon::ops {
@@ -25,236 +25,427 @@ struct XRows {
   int64_t row(int64_t i) const { return index != nullptr ? index[i] : i; }
 };
 
-constexpr int64_t kMaxSegmentBlocks = 256;  // longer segments (K > 65536) take the step path
+constexpr int64_t kMaxBlocks =
+    1024;  // in a row: K up to 32768; the scratch arrays on the stack are made for it
+constexpr int64_t kTileBlocks =
+    64;  // a pair of tiles takes as many segments as stay below, so that it stays in the first-level cache
+constexpr int64_t kMostTokens =
+    128;  // rows of x taken together, so that their part of a tile's blocks stays in the second
 
-// Sums of 8 products each: lanes 0-3 of v[i] are the low half block of block i, 4-7 the high half.
+// Keeps the compiler from turning a chain of sums into a tree, which needs more registers than there are.
+inline __m256i in_order(__m256i v) {
+  asm("" : "+x"(v));
+  return v;
+}
+
+// The processor's own prefetching ends with a page; this goes on. It may name memory that is not there.
+constexpr int kPrefetchAhead = 2048;
+inline void prefetch(const uint8_t* p, int bytes) {
+  for (int i = 0; i < bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
+}
+
+// Lane sums of neighbours: a0+a1, a2+a3, b0+b1, b2+b3 in each half.
+inline __m256i add_pairs(__m256i a, __m256i b) {
+  const __m256 x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
+  return _mm256_add_epi32(_mm256_castps_si256(_mm256_shuffle_ps(x, y, 0x88)),
+                          _mm256_castps_si256(_mm256_shuffle_ps(x, y, 0xdd)));
+}
+
+// Sums of 8 products each: lane i of `low` is the low half block of block i, of `high` the high half.
 inline void reduce8(const __m256i* v, __m256i* low, __m256i* high) {
-  const __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
-  const __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+  const __m256i a = add_pairs(add_pairs(v[0], v[1]), add_pairs(v[2], v[3]));
+  const __m256i b = add_pairs(add_pairs(v[4], v[5]), add_pairs(v[6], v[7]));
   *low = _mm256_permute2x128_si256(a, b, 0x20);
   *high = _mm256_permute2x128_si256(a, b, 0x31);
 }
 
-// w*x of 32 codes, summed in fours. Exact: |w| <= 128, |x| <= 127, so a pair stays within 16 bits.
-inline __m256i dot_fours(__m256i w, __m256i x) {
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-  return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+// out lane r of vector c = lane c of row r, rows `stride` floats apart.
+inline void transpose8(const float* rows, int64_t stride, __m256* out) {
+  __m256 t[8], u[8];
+  for (int i = 0; i < 4; ++i) {
+    const float *a = rows + 2 * i * stride, *b = a + stride;
+    u[2 * i] = _mm256_unpacklo_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b));
+    u[2 * i + 1] = _mm256_unpackhi_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b));
+  }
+  for (int i = 0; i < 8; i += 4) {
+    t[i] = _mm256_shuffle_ps(u[i], u[i + 2], 0x44);
+    t[i + 1] = _mm256_shuffle_ps(u[i], u[i + 2], 0xee);
+    t[i + 2] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0x44);
+    t[i + 3] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    out[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
+    out[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
+  }
 }
 
-// Codes of 32 values: formats whose codes lie as bytes or plain nibbles are unpacked in registers, others by
-// their own code.
-template <class Format>
-struct Unpack {
-  static __m256i codes(const uint8_t* block, int sub, Steps* s) {
-    alignas(32) int8_t c[32];
-    Format::unpack32(block, sub, c, s);
-    return _mm256_load_si256(reinterpret_cast<const __m256i*>(c));
+// Four products and their sum for each group of four codes.
+template <class Unpacked>
+inline __m256i dot_fours(__m256i w, __m256i x) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  if constexpr (Unpacked::kSigned) {
+    // |w| <= 128 and |x| <= 127, so a pair stays within 16 bits.
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)), ones);
+  } else {
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), ones);
   }
+}
+
+// What a step needs of the sum of its x codes: times the offset as an integer, or, with a minimum, as a
+// float.
+template <class Format>
+constexpr bool kNeedsSums = Format::kHasMin || Unpack8<Format>::kOffset != 0;
+
+template <class Format>
+inline void fill_sums(const int16_t* sums, int64_t n, int64_t stride, int32_t* out) {
+  if constexpr (kNeedsSums<Format>) {
+    for (int step = 0; step < Format::kSteps; ++step) {
+      for (int64_t b = 0; b < n; ++b) {
+        const int32_t sum = Format::kSteps == 1 ? sums[2 * b] + sums[2 * b + 1] : sums[2 * b + step];
+        out[step * stride + b] = Format::kHasMin ? static_cast<int32_t>(f32_bits(static_cast<float>(sum)))
+                                                 : Unpack8<Format>::kOffset * sum;
+      }
+    }
+  }
+}
+
+// One row of x for the step: the arrays of matmul.h, continued cyclically by 8 blocks when a row is no
+// multiple of 8.
+struct StepRow {
+  const int8_t* codes;
+  const float* d;
+  const int32_t* sums;  // fill_sums, steps kMaxBlocks + 8 apart
+};
+constexpr int64_t kSumStride = kMaxBlocks + 8;
+
+struct StepScratch {
+  alignas(32) int32_t sums[2 * kSumStride];
+  float d[kSumStride];
+  int8_t codes[kSumStride * 32];
 };
 
 template <class Format>
-inline float step_row(const uint8_t* row, const int8_t* x, const float* d, const int16_t* sums, int64_t n) {
-  constexpr int kSubs = Format::kBlockValues / 32;
-  int64_t begin[9];
-  for (int i = 0; i <= 8; ++i) begin[i] = segment_begin(n, i);
-  const int64_t longest = (n + 7) / 8;
-  __m256 acc = _mm256_setzero_ps();
-  for (int64_t j = 0; j < longest; ++j) {
-    __m256i v[8];
-    alignas(32) float sw[2][8], mw[2][8], dx[8], sum[2][8];
-    alignas(32) int32_t present[8];
-    for (int i = 0; i < 8; ++i) {
-      present[i] = begin[i] + j < begin[i + 1] ? -1 : 0;
-      const int64_t b = present[i] != 0 ? begin[i] + j : 0;
-      Steps s;
-      const __m256i w =
-          Unpack<Format>::codes(row + (b / kSubs) * Format::kBlockBytes, static_cast<int>(b % kSubs), &s);
-      v[i] = dot_fours(w, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * 32)));
-      dx[i] = d[b];
-      for (int step = 0; step < Format::kSteps; ++step) sw[step][i] = s.sw[step];
-      if constexpr (Format::kHasMin) {
-        for (int step = 0; step < Format::kSteps; ++step) mw[step][i] = s.mw[step];
-        if constexpr (Format::kSteps == 1) {
-          sum[0][i] = static_cast<float>(sums[2 * b] + sums[2 * b + 1]);
-        } else {
-          sum[0][i] = sums[2 * b], sum[1][i] = sums[2 * b + 1];
-        }
-      }
-    }
-    __m256i half[2];
-    reduce8(v, &half[0], &half[1]);
-    if constexpr (Format::kSteps == 1) half[0] = _mm256_add_epi32(half[0], half[1]);
-    const __m256 d8 = _mm256_load_ps(dx);
-    __m256 next = acc;
-    for (int step = 0; step < Format::kSteps; ++step) {
-      next =
-          _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(sw[step]), d8), _mm256_cvtepi32_ps(half[step]), next);
-      if constexpr (Format::kHasMin) {
-        next = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(mw[step]), d8), _mm256_load_ps(sum[step]), next);
-      }
-    }
-    acc = _mm256_blendv_ps(acc, next,
-                           _mm256_castsi256_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(present))));
+inline StepRow step_row(const XRows& x, int64_t i, StepScratch* s) {
+  const int64_t n = x.K / 32, row = x.row(i);
+  StepRow r{x.q.codes + row * x.K, x.q.d + row * n, s->sums};
+  fill_sums<Format>(x.q.sums + row * 2 * n, n, kSumStride, s->sums);
+  if (n % 8 == 0) return r;
+  for (int64_t b = 0; b < n + 8; ++b) {
+    std::memcpy(s->codes + 32 * b, r.codes + 32 * (b % n), 32);
+    s->d[b] = r.d[b % n];
+    for (int step = 0; step < Format::kSteps; ++step)
+      s->sums[step * kSumStride + b] = s->sums[step * kSumStride + b % n];
   }
-  alignas(32) float s[8];
-  _mm256_store_ps(s, acc);
-  return ((((((s[0] + s[1]) + s[2]) + s[3]) + s[4]) + s[5]) + s[6]) + s[7];
+  r.codes = s->codes;
+  r.d = s->d;
+  return r;
 }
 
-// One segment of 8 rows of W: codes[block][group of 4 values][row][4], scales and minima [block][step][row].
+// y of `rows` rows of W (at most 8, rows*n a multiple of 8), a lane each, for one row of x. The rows lie one
+// behind the other.
 template <class Format>
-struct SegmentTile {
-  alignas(32) int8_t codes[kMaxSegmentBlocks * 256];
-  alignas(32) float sw[kMaxSegmentBlocks * Format::kSteps * 8];
-  alignas(32) float mw[Format::kHasMin ? kMaxSegmentBlocks * Format::kSteps * 8 : 8];
-
-  // Blocks b0 .. b0+n-1 of `rows` rows (1..8); absent rows are zero.
-  void fill(const uint8_t* w, size_t row_bytes, int64_t rows, int64_t b0, int64_t n) {
-    constexpr int kSubs = Format::kBlockValues / 32;
-    for (int64_t b = 0; b < n; ++b) {
-      __m256i r[8];
-      const int64_t at = b0 + b;
-      for (int i = 0; i < 8; ++i) {
-        Steps s{};
-        r[i] = i >= rows ? _mm256_setzero_si256()
-                         : Unpack<Format>::codes(w + static_cast<size_t>(i) * row_bytes +
-                                                     static_cast<size_t>(at / kSubs) * Format::kBlockBytes,
-                                                 static_cast<int>(at % kSubs), &s);
-        for (int step = 0; step < Format::kSteps; ++step) {
-          sw[(b * Format::kSteps + step) * 8 + i] = i >= rows ? 0.0f : s.sw[step];
-          if constexpr (Format::kHasMin)
-            mw[(b * Format::kSteps + step) * 8 + i] = i >= rows ? 0.0f : s.mw[step];
+inline __m256 step_rows(const uint8_t* w, int64_t rows, int64_t n, const StepRow& x) {
+  constexpr int kSubs = Format::kBlockValues / 32, kSteps = Format::kSteps;
+  // Dots, steps*d and minima*d of all blocks, one row behind the other.
+  alignas(32) float dot[kSteps][8 * kMaxBlocks + 8], sw[kSteps][8 * kMaxBlocks + 8];
+  alignas(32) float mw[Format::kHasMin ? kSteps : 1][Format::kHasMin ? 8 * kMaxBlocks + 8 : 8];
+  int64_t xb = 0;
+  for (int64_t at = 0; at < rows * n; at += 8) {
+    Group8 g;
+    const uint8_t* block = w + (at / kSubs) * Format::kBlockBytes;
+    prefetch(block + kPrefetchAhead, 8 / kSubs * Format::kBlockBytes);
+    Unpack8<Format>::run(block, &g);
+    __m256i v[8], half[2];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i)
+      v[i] = dot_fours<Unpack8<Format>>(g.codes[i], load32(x.codes + (xb + i) * 32));
+    reduce8(v, &half[0], &half[1]);
+    if constexpr (kSteps == 1) half[0] = _mm256_add_epi32(half[0], half[1]);
+    const __m256 d = _mm256_loadu_ps(x.d + xb);
+#pragma GCC unroll 2
+    for (int step = 0; step < kSteps; ++step) {
+      if constexpr (Unpack8<Format>::kOffset != 0)
+        half[step] = _mm256_sub_epi32(half[step], load32(x.sums + step * kSumStride + xb));
+      _mm256_storeu_ps(dot[step] + at, _mm256_cvtepi32_ps(half[step]));
+      _mm256_storeu_ps(sw[step] + at, _mm256_mul_ps(g.sw[step], d));
+      if constexpr (Format::kHasMin) _mm256_storeu_ps(mw[step] + at, _mm256_mul_ps(g.mw[step], d));
+    }
+    xb += 8;
+    while (xb >= n) xb -= n;
+  }
+  __m256 total = _mm256_setzero_ps();
+  __m256 D[kSteps][8], S[kSteps][8], M[kSteps][8];
+  int64_t b = 0;
+  for (int s = 0; s < 8; ++s) {
+    __m256 acc = _mm256_setzero_ps();
+    for (const int64_t end = segment_begin(n, s + 1); b < end; ++b) {
+      const int64_t lane = b % 8;
+      if (lane == 0) {
+        for (int step = 0; step < kSteps; ++step) {
+          transpose8(dot[step] + b, n, D[step]);
+          transpose8(sw[step] + b, n, S[step]);
+          if constexpr (Format::kHasMin) transpose8(mw[step] + b, n, M[step]);
         }
       }
-      transpose(r, codes + b * 256);
+      for (int step = 0; step < kSteps; ++step) {
+        acc = _mm256_fmadd_ps(S[step][lane], D[step][lane], acc);
+        if constexpr (Format::kHasMin) {
+          const __m256 sum = _mm256_castsi256_ps(_mm256_set1_epi32(x.sums[step * kSumStride + b]));
+          acc = _mm256_fnmadd_ps(M[step][lane], sum, acc);
+        }
+      }
     }
+    total = s == 0 ? acc : _mm256_add_ps(total, acc);
+  }
+  return total;
+}
+
+// Some segments of 8 rows of W: codes[block][group of 4 values][row][4], steps and minima [block][step][row].
+template <class Format>
+struct Tile {
+  static constexpr int64_t kSegment = (kMaxBlocks + 7) / 8;
+  static constexpr int64_t kMost = (kSegment > kTileBlocks ? kSegment : kTileBlocks) + 16;
+  alignas(32) int8_t codes[kMost * 256];
+  alignas(32) float sw[kMost * Format::kSteps * 8];
+  alignas(32) float mw[Format::kHasMin ? kMost * Format::kSteps * 8 : 8];
+  int64_t first;  // block of the row that is block 0 here
+  size_t ahead;   // bytes from a row to that of the next tile, which is fetched meanwhile
+
+  // Blocks b0 .. b1-1 (and up to 7 more at both ends) of `rows` rows (1..8) of n; a lane beyond them repeats
+  // the last row.
+  void fill(const uint8_t* w, size_t row_bytes, int64_t rows, int64_t n, int64_t b0, int64_t b1) {
+    const uint8_t* row[8];
+    for (int64_t i = 0; i < 8; ++i) row[i] = w + static_cast<size_t>(std::min(i, rows - 1)) * row_bytes;
+    ahead = 16 * row_bytes;
+    if (n < 8) {
+      first = b0;
+      for (int64_t b = b0; b < b1; ++b) fill_one(row, b);
+      return;
+    }
+    // Whole stored blocks; the last eight may overlap the eight before.
+    first = std::min(kSubs == 1 ? b0 : b0 / kSubs * kSubs, n - 8);
+    for (int64_t b = first; b < b1; b += 8) fill_eight(row, std::min(b, n - 8));
   }
 
  private:
-  // 8 rows of 8 groups of 4 codes: group-major, row-minor.
-  static void transpose(const __m256i* r, int8_t* out) {
-    __m256 t[8], u[8];
-    for (int i = 0; i < 8; ++i) t[i] = _mm256_castsi256_ps(r[i]);
-    for (int i = 0; i < 8; i += 2) {
-      u[i] = _mm256_unpacklo_ps(t[i], t[i + 1]);
-      u[i + 1] = _mm256_unpackhi_ps(t[i], t[i + 1]);
+  static constexpr int kSubs = Format::kBlockValues / 32, kSteps = Format::kSteps;
+
+  void fill_eight(const uint8_t* const* row, int64_t b) {
+    alignas(32) __m256 c[8][8];  // [block][row]
+    alignas(32) float s[kSteps][64], m[kSteps][64];
+    for (int i = 0; i < 8; ++i) {
+      Group8 g;
+      const uint8_t* block = row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes;
+      prefetch(block + ahead, 8 / kSubs * Format::kBlockBytes);
+      Unpack8<Format>::run(block, &g);
+      for (int k = 0; k < 8; ++k) c[k][i] = _mm256_castsi256_ps(g.codes[k]);
+      for (int step = 0; step < kSteps; ++step) {
+        _mm256_store_ps(s[step] + 8 * i, g.sw[step]);
+        if constexpr (Format::kHasMin) _mm256_store_ps(m[step] + 8 * i, g.mw[step]);
+      }
     }
-    for (int i = 0; i < 8; i += 4) {
-      t[i] = _mm256_shuffle_ps(u[i], u[i + 2], 0x44);
-      t[i + 1] = _mm256_shuffle_ps(u[i], u[i + 2], 0xee);
-      t[i + 2] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0x44);
-      t[i + 3] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0xee);
+    for (int k = 0; k < 8; ++k) {
+      __m256 t[8];
+      transpose8(reinterpret_cast<const float*>(c[k]), 8, t);
+      for (int i = 0; i < 8; ++i)
+        _mm256_store_ps(reinterpret_cast<float*>(codes + (b - first + k) * 256 + 32 * i), t[i]);
     }
-    for (int i = 0; i < 4; ++i) {
-      _mm256_store_ps(reinterpret_cast<float*>(out) + 8 * i, _mm256_permute2f128_ps(t[i], t[i + 4], 0x20));
-      _mm256_store_ps(reinterpret_cast<float*>(out) + 8 * (i + 4),
-                      _mm256_permute2f128_ps(t[i], t[i + 4], 0x31));
+    for (int step = 0; step < kSteps; ++step) {
+      __m256 t[8];
+      transpose8(s[step], 8, t);
+      for (int k = 0; k < 8; ++k) _mm256_store_ps(sw + ((b - first + k) * kSteps + step) * 8, t[k]);
+      if constexpr (Format::kHasMin) {
+        transpose8(m[step], 8, t);
+        for (int k = 0; k < 8; ++k) _mm256_store_ps(mw + ((b - first + k) * kSteps + step) * 8, t[k]);
+      }
+    }
+  }
+
+  void fill_one(const uint8_t* const* row, int64_t b) {
+    for (int i = 0; i < 8; ++i) {
+      int8_t c[32];
+      Steps s;
+      Format::unpack32(row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes,
+                       static_cast<int>(b % kSubs), c, &s);
+      for (int k = 0; k < 32; ++k) {
+        codes[(b - first) * 256 + (k / 4) * 32 + 4 * i + k % 4] =
+            static_cast<int8_t>(c[k] + Unpack8<Format>::kOffset);
+      }
+      for (int step = 0; step < kSteps; ++step) {
+        sw[((b - first) * kSteps + step) * 8 + i] = s.sw[step];
+        if constexpr (Format::kHasMin) mw[((b - first) * kSteps + step) * 8 + i] = s.mw[step];
+      }
     }
   }
 };
 
-// kMaxCode bounds |code| where a format's codes are small, so that products of `kGroups` groups of four fit
-// 16 bits together.
+// Groups of four whose products fit 16 bits together, a power of two.
 template <class Format>
-struct CodeRange {
-  static constexpr int kGroups = 1;
+constexpr int groups_together() {
+  if (Unpack8<Format>::kSigned) return 1;
+  int groups = 8 / Format::kSteps;
+  while (groups * 2 * 127 * Unpack8<Format>::kMaxCode > 32767) groups /= 2;
+  return groups;
+}
+
+// One row of x for the tile.
+struct TileRow {
+  const int8_t* codes;
+  const float* d;
+  const int32_t* sums;  // fill_sums, steps n apart
 };
 
-// The sums of one segment for NT rows of x: acc[t] has a lane per row of W.
+inline __m256i broadcast_four(const int8_t* codes) {
+  return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(codes)));
+}
+
+// Adds segments s0 .. s1-1 of two tiles' rows, a lane each, to the totals of NT rows of x.
 template <class Format, int NT>
-inline void segment_sums(const SegmentTile<Format>& tile, int64_t n, const int8_t* const* x,
-                         const float* const* d, const int16_t* const* sums, __m256* acc) {
+inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x,
+                          __m256 (&total)[2][NT]) {
+  using Unpacked = Unpack8<Format>;
+  constexpr int kSteps = Format::kSteps, kPerStep = 8 / kSteps, kTogether = groups_together<Format>();
   const __m256i ones = _mm256_set1_epi16(1);
-  for (int t = 0; t < NT; ++t) acc[t] = _mm256_setzero_ps();
-  for (int64_t b = 0; b < n; ++b) {
-    const int8_t* codes = tile.codes + b * 256;
-    for (int step = 0; step < Format::kSteps; ++step) {
-      constexpr int kPerStep = 8 / Format::kSteps;
-      constexpr int kGroups = std::min(CodeRange<Format>::kGroups, kPerStep);
-      __m256i isum[NT];
-      for (int t = 0; t < NT; ++t) isum[t] = _mm256_setzero_si256();
+  int64_t b = segment_begin(n, s0);
+  for (int s = s0; s < s1; ++s) {
+    __m256 acc[2][NT];
 #pragma GCC unroll 8
-      for (int g = step * kPerStep; g < (step + 1) * kPerStep; g += kGroups) {
-        __m256i pairs[NT];
+    for (int i = 0; i < 2 * NT; ++i) acc[i / NT][i % NT] = _mm256_setzero_ps();
+    for (const int64_t end = segment_begin(n, s + 1); b < end; ++b) {
+      const int64_t at = b - tile->first;
+#pragma GCC unroll 2
+      for (int step = 0; step < kSteps; ++step) {
+        __m256i isum[2][NT];
 #pragma GCC unroll 8
-        for (int k = 0; k < kGroups; ++k) {
-          const __m256i w = _mm256_load_si256(reinterpret_cast<const __m256i*>(codes + (g + k) * 32));
-          const __m256i magnitude = _mm256_abs_epi8(w);
+        for (int g0 = 0; g0 < kPerStep; g0 += kTogether) {
+          __m256i pairs[2][NT];
+#pragma GCC unroll 8
+          for (int k = 0; k < kTogether; ++k) {
+            const int64_t g = step * kPerStep + g0 + k;
+            __m256i w[2], magnitude[2];
+#pragma GCC unroll 2
+            for (int r = 0; r < 2; ++r) {
+              w[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(tile[r].codes + at * 256 + g * 32));
+              magnitude[r] = Unpacked::kSigned ? _mm256_abs_epi8(w[r]) : w[r];
+            }
 #pragma GCC unroll 4
-          for (int t = 0; t < NT; ++t) {
-            int32_t four;
-            std::memcpy(&four, x[t] + b * 32 + (g + k) * 4, 4);
-            const __m256i p = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(_mm256_set1_epi32(four), w));
-            pairs[t] = k == 0 ? p : _mm256_add_epi16(pairs[t], p);
+            for (int t = 0; t < NT; ++t) {
+              const __m256i four = broadcast_four(x[t].codes + b * 32 + g * 4);
+#pragma GCC unroll 2
+              for (int r = 0; r < 2; ++r) {
+                const __m256i p = _mm256_maddubs_epi16(
+                    magnitude[r], Unpacked::kSigned ? _mm256_sign_epi8(four, w[r]) : four);
+                pairs[r][t] = k == 0 ? p : in_order(_mm256_add_epi16(pairs[r][t], p));
+              }
+            }
+          }
+#pragma GCC unroll 8
+          for (int i = 0; i < 2 * NT; ++i) {
+            const __m256i p = _mm256_madd_epi16(pairs[i / NT][i % NT], ones);
+            isum[i / NT][i % NT] = g0 == 0 ? p : in_order(_mm256_add_epi32(isum[i / NT][i % NT], p));
           }
         }
+        const int64_t line = (at * kSteps + step) * 8;
 #pragma GCC unroll 4
-        for (int t = 0; t < NT; ++t) isum[t] = _mm256_add_epi32(isum[t], _mm256_madd_epi16(pairs[t], ones));
-      }
-      const __m256 sw = _mm256_load_ps(tile.sw + (b * Format::kSteps + step) * 8);
-#pragma GCC unroll 4
-      for (int t = 0; t < NT; ++t) {
-        const __m256 dx = _mm256_set1_ps(d[t][b]);
-        acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(sw, dx), _mm256_cvtepi32_ps(isum[t]), acc[t]);
-        if constexpr (Format::kHasMin) {
-          const __m256 mw = _mm256_load_ps(tile.mw + (b * Format::kSteps + step) * 8);
-          const int sum = Format::kSteps == 1 ? sums[t][2 * b] + sums[t][2 * b + 1] : sums[t][2 * b + step];
-          acc[t] = _mm256_fnmadd_ps(_mm256_mul_ps(mw, dx), _mm256_set1_ps(static_cast<float>(sum)), acc[t]);
+        for (int t = 0; t < NT; ++t) {
+          const __m256 d = _mm256_broadcast_ss(x[t].d + b);
+          __m256 sum = d;
+          if constexpr (kNeedsSums<Format>)
+            sum = _mm256_broadcast_ss(reinterpret_cast<const float*>(x[t].sums) + step * n + b);
+#pragma GCC unroll 2
+          for (int r = 0; r < 2; ++r) {
+            __m256i dot = isum[r][t];
+            if constexpr (Unpacked::kOffset != 0) dot = _mm256_sub_epi32(dot, _mm256_castps_si256(sum));
+            acc[r][t] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(tile[r].sw + line), d),
+                                        _mm256_cvtepi32_ps(dot), acc[r][t]);
+            if constexpr (Format::kHasMin)
+              acc[r][t] =
+                  _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(tile[r].mw + line), d), sum, acc[r][t]);
+          }
         }
       }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 2 * NT; ++i) {
+      __m256& sum = total[i / NT][i % NT];
+      sum = s == 0 ? acc[i / NT][i % NT] : _mm256_add_ps(sum, acc[i / NT][i % NT]);
     }
   }
 }
 
-// y of NT rows of x, from row i0 of the call on, gets segment `segment` (blocks b0 .. b0+n-1).
+// Segments s0 .. s1-1 for NT rows of x, of which the first `used` are wanted: y holds the totals of those
+// before.
 template <class Format, int NT>
-inline void add_segment(const SegmentTile<Format>& tile, int segment, int64_t b0, int64_t n, const XRows& x,
-                        int64_t i0, float* y, int64_t stride, __m256i mask) {
-  const int8_t* codes[NT];
-  const float* d[NT];
-  const int16_t* sums[NT];
-  for (int t = 0; t < NT; ++t) {
-    const int64_t row = x.row(i0 + t);
-    codes[t] = x.q.codes + row * x.K + b0 * 32;
-    d[t] = x.q.d + row * (x.K / 32) + b0;
-    sums[t] = x.q.sums + row * (x.K / 16) + b0 * 2;
+inline void tile_rows(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x, int64_t used,
+                      float* y, int64_t stride, const __m256i* mask) {
+  __m256 total[2][NT];
+  for (int r = 0; s0 > 0 && r < 2; ++r) {
+    for (int64_t t = 0; t < NT; ++t)
+      total[r][t] = _mm256_maskload_ps(y + std::min(t, used - 1) * stride + 8 * r, mask[r]);
   }
-  __m256 acc[NT];
-  segment_sums<Format, NT>(tile, n, codes, d, sums, acc);
-  for (int t = 0; t < NT; ++t) {
-    float* out = y + (i0 + t) * stride;
-    if (segment > 0) acc[t] = _mm256_add_ps(_mm256_maskload_ps(out, mask), acc[t]);
-    _mm256_maskstore_ps(out, mask, acc[t]);
+  tile_products<Format, NT>(tile, n, s0, s1, x, total);
+  for (int r = 0; r < 2; ++r) {
+    for (int64_t t = 0; t < used; ++t) _mm256_maskstore_ps(y + t * stride + 8 * r, mask[r], total[r][t]);
   }
 }
 
-// Rows m0 .. m1-1 of W (at most kMatmulTile) times all rows of x; y points at column 0 of its first row.
+inline __m256i first_lanes(int64_t rows) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(rows)), lane);
+}
+
+// Rows m0 .. m1-1 of W times all rows of x; y points at column 0 of its first row.
 template <class Format>
 inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m1, const XRows& x,
                            float* y, int64_t stride) {
   const int64_t n = x.K / 32;
-  if (x.count < 4 || (n + 7) / 8 > kMaxSegmentBlocks) {
-    for (int64_t m = m0; m < m1; ++m) {
-      for (int64_t i = 0; i < x.count; ++i) {
-        const int64_t row = x.row(i);
-        y[i * stride + m] = step_row<Format>(w + static_cast<size_t>(m) * row_bytes, x.q.codes + row * x.K,
-                                             x.q.d + row * n, x.q.sums + row * 2 * n, n);
-      }
+  const bool dense = row_bytes == static_cast<size_t>(x.K / Format::kBlockValues) * Format::kBlockBytes;
+  const auto row = [&](int64_t m) { return w + static_cast<size_t>(m) * row_bytes; };
+  if (x.count == 1 && dense && (n % 8 == 0 || (m1 - m0) * n % 8 == 0)) {
+    StepScratch scratch;
+    const StepRow xr = step_row<Format>(x, 0, &scratch);
+    for (int64_t m = m0; m < m1; m += 8) {
+      const int64_t rows = std::min<int64_t>(8, m1 - m);
+      _mm256_maskstore_ps(y + m, first_lanes(rows), step_rows<Format>(row(m), rows, n, xr));
     }
     return;
   }
-  SegmentTile<Format> tile;
-  for (int64_t m = m0; m < m1; m += 8) {
-    const int64_t rows = std::min<int64_t>(8, m1 - m);
-    alignas(32) int32_t lanes[8];
-    for (int i = 0; i < 8; ++i) lanes[i] = i < rows ? -1 : 0;
-    const __m256i mask = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes));
-    for (int s = 0; s < 8; ++s) {
-      const int64_t b0 = segment_begin(n, s), blocks = segment_begin(n, s + 1) - b0;
-      tile.fill(w + static_cast<size_t>(m) * row_bytes, row_bytes, rows, b0, blocks);
-      int64_t i = 0;
-      for (; i + 4 <= x.count; i += 4) add_segment<Format, 4>(tile, s, b0, blocks, x, i, y + m, stride, mask);
-      for (; i < x.count; ++i) add_segment<Format, 1>(tile, s, b0, blocks, x, i, y + m, stride, mask);
+  // Two rows of x at a time keep signed codes in registers, four the others.
+  constexpr int NT = Unpack8<Format>::kSigned ? 2 : 4;
+  Tile<Format> tile[2];
+  TileRow xs[kMostTokens + NT];
+  int32_t sums[kNeedsSums<Format> ? Format::kSteps * kMostTokens * kMaxBlocks : 1];
+  // Few rows of x: unpacking decides, and whole rows of W come from memory best.
+  const int64_t most = x.count <= 32 ? Tile<Format>::kSegment : kTileBlocks, pieces = (n + most - 1) / most;
+  const int per_piece = static_cast<int>(std::max<int64_t>(1, 8 / pieces));
+  for (int64_t i0 = 0; i0 < x.count; i0 += kMostTokens) {
+    const int64_t count = std::min(kMostTokens, x.count - i0);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t r = x.row(i0 + i);
+      int32_t* s = sums + (kNeedsSums<Format> ? i * n * Format::kSteps : 0);
+      fill_sums<Format>(x.q.sums + r * 2 * n, n, n, s);
+      xs[i] = {x.q.codes + r * x.K, x.q.d + r * n, s};
+    }
+    for (int64_t i = count; i < count + NT; ++i) xs[i] = xs[count - 1];
+    for (int s0 = 0; s0 < 8; s0 += per_piece) {
+      const int s1 = std::min(8, s0 + per_piece);
+      for (int64_t m = m0; m < m1; m += 16) {
+        const int64_t rows = std::min<int64_t>(16, m1 - m);
+        const __m256i mask[2] = {first_lanes(rows), first_lanes(rows - 8)};
+        for (int64_t r = 0; r < 2; ++r) {
+          const int64_t skip =
+              r == 1 && rows > 8 ? 8 : 0;  // without a second eight, the first stand in for them
+          tile[r].fill(row(m + skip), row_bytes, std::min<int64_t>(8, rows - skip), n, segment_begin(n, s0),
+                       segment_begin(n, s1));
+        }
+        float* out = y + i0 * stride + m;
+        int64_t i = 0;
+        for (; count - i > 2; i += NT)
+          tile_rows<Format, NT>(tile, n, s0, s1, xs + i, std::min<int64_t>(NT, count - i), out + i * stride,
+                                stride, mask);
+        if (count > i)
+          tile_rows<Format, 2>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
+      }
     }
   }
 }
