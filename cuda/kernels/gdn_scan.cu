@@ -3,10 +3,11 @@
 //
 // gdn_scan_128 (heads of 128): a warp holds 4 columns of kHeads value heads that read one key head (tiled
 // order: heads k, k+hk, ...), so a lane has kHeads*16 state values and reads k and q once for all of them. At
-// the model's 16 key and 48 value heads that is 512 warps, one for each scheduler of a large GPU: what bounds
-// it is the 4*D*D operations per head and token (186 cycles a token on 132 processors) and the chain
-// k.S -> 3 shuffles -> d -> S; the q products and decay*S fill the waiting time of the shuffles. k, q, v and
-// gates of kTile tokens are copied to shared memory while the previous tile is worked on.
+// the model's 16 key and 48 value heads that is 512 warps, one for each scheduler of a large GPU, so nothing
+// but the warp's own independent work hides a latency. Bound: 4*D*D operations per head and token (186 cycles
+// a token on 132 processors). The chain is k.S -> 3 shuffles -> d -> S; the q products and decay*S are there
+// to fill the waits. That needs the token's work in one basic block: a branch that the compiler takes for
+// divergent would split it at every shuffle, so loads are predicated, never skipped.
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
 
@@ -25,54 +26,169 @@ struct Tile {
   float k[kTile][8 * kPartStride];
   float q[kTile][8 * kPartStride];
   float v[kTile][kHeads][kColumns];
-  float2 gb[kTile][kHeads];
-  float kq[kTile];
+  float gates[kTile][8];  // decay, beta of each head; at 6: k.q
 };
 
-__device__ inline void copy_async16(void* to, const void* from) {
+// Copies kBytes if `wanted`, without a branch.
+template <int kBytes>
+__device__ inline void copy_async(void* to, const void* from, bool wanted = true) {
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
-}
-__device__ inline void copy_async8(void* to, const void* from) {
-  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(at), "l"(from));
-}
-__device__ inline void copy_async4(void* to, const void* from) {
-  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(from));
+  if constexpr (kBytes == 16) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(at),
+        "l"(from), "r"(static_cast<int>(wanted)));
+  } else {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], %3; }" ::"r"(at),
+        "l"(from), "r"(static_cast<int>(wanted)), "n"(kBytes));
+  }
 }
 
-// Tokens first .. of the pass into a tile; rows past the end are left as they are.
+// Tokens first .. of the pass into a tile; past the end the last token is taken again.
 template <int kHeads>
-__device__ void load_tile(Tile<kHeads>& tile, const ops::GdnScanArgs& a, int64_t first, int key_head,
-                          int head, int column) {
-  const int count = static_cast<int>(a.s.T - first < kTile ? a.s.T - first : kTile);
+__device__ inline void load_tile(Tile<kHeads>& tile, const ops::GdnScanArgs& a, int first, int key_head,
+                                 int head, int column) {
+  constexpr int kThreads = kWarps * 32;
+  const int last = static_cast<int>(a.s.T) - 1, tid = static_cast<int>(threadIdx.x);
   const int hk = static_cast<int>(a.s.hk), hv = static_cast<int>(a.s.hv);
-  for (int i = threadIdx.x; i < count * 64; i += kWarps * 32) {
-    const int t = i / 64, c = i % 32;
-    const int64_t from = ((first + t) * hk + key_head) * kD + c * 4;
+#pragma unroll
+  for (int j = 0; j < kTile * 32 / kThreads; ++j) {
+    const int t = j * (kThreads / 32) + tid / 32, c = tid % 32;
+    const int64_t from = (int64_t{min(first + t, last)} * hk + key_head) * kD + c * 4;
     const int to = c / 4 * kPartStride + c % 4 * 4;
-    copy_async16(i % 64 < 32 ? &tile.k[t][to] : &tile.q[t][to], (i % 64 < 32 ? a.kn : a.qn) + from);
+    copy_async<16>(&tile.k[t][to], a.kn + from);
+    copy_async<16>(&tile.q[t][to], a.qn + from);
   }
-  for (int i = threadIdx.x; i < count * kHeads * (kColumns / 4); i += kWarps * 32) {
-    const int c = i % (kColumns / 4), h = i / (kColumns / 4) % kHeads, t = i / (kColumns / 4) / kHeads;
-    copy_async16(&tile.v[t][h][c * 4], a.vc + ((first + t) * hv + head + h * hk) * kD + column + c * 4);
+  constexpr int kChunks = kHeads * (kColumns / 4);
+#pragma unroll
+  for (int j = 0; j < (kTile * kChunks + kThreads - 1) / kThreads; ++j) {
+    const int i = j * kThreads + tid, c = i % (kColumns / 4), h = i / (kColumns / 4) % kHeads,
+              t = i / kChunks;
+    const int64_t from = (int64_t{min(first + t, last)} * hv + head + h * hk) * kD + column + c * 4;
+    copy_async<16>(&tile.v[t % kTile][h][c * 4], a.vc + from, t < kTile);
   }
-  for (int i = threadIdx.x; i < count * kHeads; i += kWarps * 32) {
-    copy_async8(&tile.gb[i / kHeads][i % kHeads],
-                a.gb + ((first + i / kHeads) * hv + head + i % kHeads * hk) * 2);
-  }
-  for (int i = threadIdx.x; i < count; i += kWarps * 32) {
-    copy_async4(&tile.kq[i], a.kq + (first + i) * hk + key_head);
-  }
+  static_assert(kTile * (kHeads + 1) <= kThreads);
+  const int t = tid / (kHeads + 1), h = tid % (kHeads + 1);
+  const int64_t token = min(first + t, last);
+  copy_async<8>(&tile.gates[t % kTile][2 * min(h, kHeads - 1)],
+                a.gb + (token * hv + head + min(h, kHeads - 1) * hk) * 2, t < kTile && h < kHeads);
+  copy_async<4>(&tile.gates[t % kTile][6], a.kq + token * hk + key_head, t < kTile && h == kHeads);
 }
 
-__device__ inline void load_part(const float* row, float* v) {
+// What a lane needs of one token.
+template <int kHeads>
+struct Token {
+  float k[kPart], q[kPart], v[kHeads], gates[8];
+
+  __device__ inline void load(const Tile<kHeads>& tile, int t, int part, int own) {
 #pragma unroll
-  for (int i = 0; i < kPart / 4; ++i) {
-    const float4 x = reinterpret_cast<const float4*>(row)[i];
-    v[4 * i] = x.x, v[4 * i + 1] = x.y, v[4 * i + 2] = x.z, v[4 * i + 3] = x.w;
+    for (int i = 0; i < kPart; i += 4) {
+      const float4 x = *reinterpret_cast<const float4*>(&tile.k[t][part * kPartStride + i]);
+      k[i] = x.x, k[i + 1] = x.y, k[i + 2] = x.z, k[i + 3] = x.w;
+    }
+#pragma unroll
+    for (int i = 0; i < kPart; i += 4) {
+      const float4 x = *reinterpret_cast<const float4*>(&tile.q[t][part * kPartStride + i]);
+      q[i] = x.x, q[i + 1] = x.y, q[i + 2] = x.z, q[i + 3] = x.w;
+    }
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) v[h] = tile.v[t][h][own];
+#pragma unroll
+    for (int i = 0; i < 8; i += 4) {
+      const float4 x = *reinterpret_cast<const float4*>(&tile.gates[t][i]);
+      gates[i] = x.x, gates[i + 1] = x.y, gates[i + 2] = x.z, gates[i + 3] = x.w;
+    }
   }
+};
+
+// The head whose q total fold_parts leaves with a lane; the lanes part 0, 1 (two heads: also 1; three: 1, 2)
+// write them.
+template <int kHeads>
+__device__ inline int owned_head(int part) {
+  if (kHeads == 1) return 0;
+  if (kHeads == 2) return part & 1;
+  return part & 1 ? 2 : part >> 1 & 1;
+}
+
+// Totals of kHeads sums over the eight parts, one total for each lane: a lane hands over what another will
+// own.
+template <int kHeads>
+__device__ inline float fold_parts(const float (&p)[kHeads], int part) {
+  const bool odd = part & 1, two = part & 2;
+  float y;
+  if constexpr (kHeads == 1) {
+    y = p[0] + __shfl_xor_sync(kAllLanes, p[0], 1);
+    y = y + __shfl_xor_sync(kAllLanes, y, 2);
+  } else if constexpr (kHeads == 2) {
+    y = (odd ? p[1] : p[0]) + __shfl_xor_sync(kAllLanes, odd ? p[0] : p[1], 1);
+    y = y + __shfl_xor_sync(kAllLanes, y, 2);
+  } else {
+    const float a = (odd ? p[2] : p[0]) + __shfl_xor_sync(kAllLanes, odd ? p[0] : p[2], 1);
+    const float b = p[1] + __shfl_xor_sync(kAllLanes, p[1], 1);
+    y = (!odd && two ? b : a) + __shfl_xor_sync(kAllLanes, !odd && !two ? b : a, 2);
+  }
+  return y + __shfl_xor_sync(kAllLanes, y, 4);
+}
+
+// v, which is only known once the sums `after` are: the compiler cannot move what uses it in front of them.
+// `zero` is 0, which the compiler does not know.
+template <int kHeads>
+__device__ inline int tie(int v, const float (&after)[kHeads], int zero) {
+  int bits = __float_as_int(after[0]);
+#pragma unroll
+  for (int h = 1; h < kHeads; ++h) bits |= __float_as_int(after[h]);
+  return (bits & zero) | v;
+}
+
+// One token; returns the output of the lane's own head. The q products are tied in between the shuffles of
+// the k sums: left to itself the compiler puts them elsewhere and the warp waits.
+template <int kHeads>
+__device__ inline float scan_token(float (&S)[kHeads][kPart], const Token<kHeads>& x, int part, int zero) {
+  float pk[kHeads], pq[kHeads], d[kHeads];
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) pk[h] = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kPart; ++i) {
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) pk[h] = __fmaf_rn(x.k[i], S[h][i], pk[h]);
+  }
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) pq[h] = __int_as_float(tie(0, pk, zero));
+#pragma unroll
+  for (int level = 0; level < 3; ++level) {
+    const int mask = level == 0 ? 1 : tie(1 << level, pq, zero);
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) pk[h] = pk[h] + __shfl_xor_sync(kAllLanes, pk[h], mask);
+#pragma unroll
+    for (int i = kPart * level / 3; i < kPart * (level + 1) / 3; ++i) {
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) pq[h] = __fmaf_rn(x.q[i], S[h][i], pq[h]);
+    }
+  }
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) {
+    const float m = x.gates[2 * h] * pk[h];
+    d[h] = x.gates[2 * h + 1] * (x.v[h] - m);
+  }
+  const float total_q = fold_parts<kHeads>(pq, part);
+#pragma unroll
+  for (int i = 0; i < kPart; ++i) {
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) S[h][i] = __fmaf_rn(x.k[i], d[h], x.gates[2 * h] * S[h][i]);
+  }
+  const int own = owned_head<kHeads>(part);
+  float decay = x.gates[0], mine = d[0];
+#pragma unroll
+  for (int h = 1; h < kHeads; ++h) {
+    decay = own == h ? x.gates[2 * h] : decay;
+    mine = own == h ? d[h] : mine;
+  }
+  return __fmaf_rn(x.gates[6], mine, decay * total_q);
+}
+
+__device__ inline void store_if(float* to, float v, bool wanted) {
+  asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.global.f32 [%0], %1; }" ::"l"(to), "f"(v),
+               "r"(static_cast<int>(wanted)));
 }
 
 // blockIdx.x: columns of a head; blockIdx.y: first value head; its key head is head % hk.
@@ -83,8 +199,10 @@ __global__ void __launch_bounds__(kWarps * 32, 1) gdn_scan_128(ops::GdnScanArgs 
   const int lane = lane_id(), part = lane % 8, own = warp_id() * 4 + lane / 8;
   const int column = static_cast<int>(blockIdx.x) * kColumns, head = static_cast<int>(blockIdx.y);
   const int hk = static_cast<int>(a.s.hk), hv = static_cast<int>(a.s.hv), key_head = head % hk;
-  const int64_t T = a.s.T;
+  const int T = static_cast<int>(a.s.T), zero = T >> 31;
 
+  load_tile(tiles[0], a, 0, key_head, head, column);
+  asm volatile("cp.async.commit_group;");
   float S[kHeads][kPart];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
@@ -92,70 +210,33 @@ __global__ void __launch_bounds__(kWarps * 32, 1) gdn_scan_128(ops::GdnScanArgs 
 #pragma unroll
     for (int i = 0; i < kPart; ++i) S[h][i] = from[i * kD];
   }
-  load_tile(tiles[0], a, 0, key_head, head, column);
-  asm volatile("cp.async.commit_group;");
+  const int64_t stride = int64_t{hv} * kD;
+  float* out = a.o + (int64_t{head} + owned_head<kHeads>(part) * hk) * kD + column + own;
+  const bool writes = part < kHeads;
   int which = 0;
-  // The value that this lane writes: head `part` of its column.
-  float* out = a.o + (int64_t{head} + part * hk) * kD + column + own;
-  for (int64_t first = 0; first < T; first += kTile, which ^= 1) {
-    if (first + kTile < T) load_tile(tiles[which ^ 1], a, first + kTile, key_head, head, column);
+  for (int first = 0; first < T; first += kTile, which ^= 1) {
+    load_tile(tiles[which ^ 1], a, first + kTile, key_head, head, column);
     asm volatile("cp.async.commit_group;");
     asm volatile("cp.async.wait_group 1;");
     __syncthreads();
     const Tile<kHeads>& tile = tiles[which];
-    const int count = static_cast<int>(T - first < kTile ? T - first : kTile);
-    float k[kPart], q[kPart];
-    load_part(tile.k[0] + part * kPartStride, k);
-    load_part(tile.q[0] + part * kPartStride, q);
-#pragma unroll 2
-    for (int t = 0; t < count; ++t) {
-      const int next = t + 1 < kTile ? t + 1 : t;
-      float k_next[kPart], q_next[kPart];
-      load_part(tile.k[next] + part * kPartStride, k_next);
-      load_part(tile.q[next] + part * kPartStride, q_next);
-      float pk[kHeads], pq[kHeads], d[kHeads];
-#pragma unroll
-      for (int h = 0; h < kHeads; ++h) pk[h] = pq[h] = 0.0f;
-#pragma unroll
-      for (int i = 0; i < kPart; ++i) {
-#pragma unroll
-        for (int h = 0; h < kHeads; ++h) pk[h] = __fmaf_rn(k[i], S[h][i], pk[h]);
-      }
-#pragma unroll
-      for (int s = 1; s <= 4; s *= 2) {
-#pragma unroll
-        for (int h = 0; h < kHeads; ++h) pk[h] = pk[h] + __shfl_xor_sync(kAllLanes, pk[h], s);
-      }
-#pragma unroll
-      for (int i = 0; i < kPart; ++i) {
-#pragma unroll
-        for (int h = 0; h < kHeads; ++h) pq[h] = __fmaf_rn(q[i], S[h][i], pq[h]);
-      }
-      float o = 0.0f;
-#pragma unroll
-      for (int h = 0; h < kHeads; ++h) {
-        const float2 gb = tile.gb[t][h];
-        const float m = gb.x * pk[h];
-        d[h] = gb.y * (tile.v[t][h][own] - m);
-#pragma unroll
-        for (int i = 0; i < kPart; ++i) S[h][i] = __fmaf_rn(k[i], d[h], gb.x * S[h][i]);
-      }
-#pragma unroll
-      for (int s = 1; s <= 4; s *= 2) {
-#pragma unroll
-        for (int h = 0; h < kHeads; ++h) pq[h] = pq[h] + __shfl_xor_sync(kAllLanes, pq[h], s);
-      }
-#pragma unroll
-      for (int h = 0; h < kHeads; ++h) {
-        const float oh = __fmaf_rn(tile.kq[t], d[h], tile.gb[t][h].x * pq[h]);
-        o = part == h ? oh : o;
-      }
-      if (part < kHeads) out[(first + t) * hv * kD] = o;
-#pragma unroll
-      for (int i = 0; i < kPart; ++i) k[i] = k_next[i], q[i] = q_next[i];
+    const int count = min(T - first, kTile);
+    Token<kHeads> x, y;
+    x.load(tile, 0, part, own);
+    int t = 0;
+    for (; t + 1 < count; t += 2) {
+      y.load(tile, t + 1, part, own);
+      const float o0 = scan_token<kHeads>(S, x, part, zero);
+      store_if(out, o0, writes);
+      x.load(tile, min(t + 2, kTile - 1), part, own);
+      const float o1 = scan_token<kHeads>(S, y, part, zero);
+      store_if(out + stride, o1, writes);
+      out += 2 * stride;
     }
+    if (t < count) store_if(out, scan_token<kHeads>(S, x, part, zero), writes);
     __syncthreads();
   }
+  asm volatile("cp.async.wait_all;");
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
     float* to = a.state + (int64_t{head + h * hk} * kD + part * kPart) * kD + column + own;

@@ -24,6 +24,7 @@ struct MatmulParams {
 void matmul_general(Queue&, const MatmulParams&);
 bool matmul_step(Queue&, const MatmulParams&);
 bool matmul_prompt(Queue&, const MatmulParams&);
+bool matmul_tiles(Queue&, const MatmulParams&);
 
 #if defined(__CUDACC__)
 
