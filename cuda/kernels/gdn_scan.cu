@@ -29,6 +29,13 @@ struct Tile {
   float gates[kTile][8];  // decay, beta of each head; at 6: k.q
 };
 
+// What a warp keeps of a tile's tokens until it has worked through them: the parts of the q sums and d.
+template <int kHeads>
+struct Kept {
+  float q[kTile][kHeads][4][8];
+  float d[kTile][kHeads][4];
+};
+
 // Copies kBytes if `wanted`, without a branch.
 template <int kBytes>
 __device__ inline void copy_async(void* to, const void* from, bool wanted = true) {
@@ -101,94 +108,60 @@ struct Token {
   }
 };
 
-// The head whose q total fold_parts leaves with a lane; the lanes part 0, 1 (two heads: also 1; three: 1, 2)
-// write them.
+// One token. The q sums stay in their parts; `kept` gets them and d.
 template <int kHeads>
-__device__ inline int owned_head(int part) {
-  if (kHeads == 1) return 0;
-  if (kHeads == 2) return part & 1;
-  return part & 1 ? 2 : part >> 1 & 1;
-}
-
-// Totals of kHeads sums over the eight parts, one total for each lane: a lane hands over what another will
-// own.
-template <int kHeads>
-__device__ inline float fold_parts(const float (&p)[kHeads], int part) {
-  const bool odd = part & 1, two = part & 2;
-  float y;
-  if constexpr (kHeads == 1) {
-    y = p[0] + __shfl_xor_sync(kAllLanes, p[0], 1);
-    y = y + __shfl_xor_sync(kAllLanes, y, 2);
-  } else if constexpr (kHeads == 2) {
-    y = (odd ? p[1] : p[0]) + __shfl_xor_sync(kAllLanes, odd ? p[0] : p[1], 1);
-    y = y + __shfl_xor_sync(kAllLanes, y, 2);
-  } else {
-    const float a = (odd ? p[2] : p[0]) + __shfl_xor_sync(kAllLanes, odd ? p[0] : p[2], 1);
-    const float b = p[1] + __shfl_xor_sync(kAllLanes, p[1], 1);
-    y = (!odd && two ? b : a) + __shfl_xor_sync(kAllLanes, !odd && !two ? b : a, 2);
-  }
-  return y + __shfl_xor_sync(kAllLanes, y, 4);
-}
-
-// v, which is only known once the sums `after` are: the compiler cannot move what uses it in front of them.
-// `zero` is 0, which the compiler does not know.
-template <int kHeads>
-__device__ inline int tie(int v, const float (&after)[kHeads], int zero) {
-  int bits = __float_as_int(after[0]);
-#pragma unroll
-  for (int h = 1; h < kHeads; ++h) bits |= __float_as_int(after[h]);
-  return (bits & zero) | v;
-}
-
-// One token; returns the output of the lane's own head. The q products are tied in between the shuffles of
-// the k sums: left to itself the compiler puts them elsewhere and the warp waits.
-template <int kHeads>
-__device__ inline float scan_token(float (&S)[kHeads][kPart], const Token<kHeads>& x, int part, int zero) {
+__device__ inline void scan_token(float (&S)[kHeads][kPart], const Token<kHeads>& x, Kept<kHeads>& kept,
+                                  int t, int part, int column) {
   float pk[kHeads], pq[kHeads], d[kHeads];
 #pragma unroll
-  for (int h = 0; h < kHeads; ++h) pk[h] = 0.0f;
+  for (int h = 0; h < kHeads; ++h) pk[h] = pq[h] = 0.0f;
 #pragma unroll
   for (int i = 0; i < kPart; ++i) {
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) pk[h] = __fmaf_rn(x.k[i], S[h][i], pk[h]);
   }
 #pragma unroll
-  for (int h = 0; h < kHeads; ++h) pq[h] = __int_as_float(tie(0, pk, zero));
+  for (int s = 1; s <= 4; s *= 2) {
 #pragma unroll
-  for (int level = 0; level < 3; ++level) {
-    const int mask = level == 0 ? 1 : tie(1 << level, pq, zero);
-#pragma unroll
-    for (int h = 0; h < kHeads; ++h) pk[h] = pk[h] + __shfl_xor_sync(kAllLanes, pk[h], mask);
-#pragma unroll
-    for (int i = kPart * level / 3; i < kPart * (level + 1) / 3; ++i) {
-#pragma unroll
-      for (int h = 0; h < kHeads; ++h) pq[h] = __fmaf_rn(x.q[i], S[h][i], pq[h]);
-    }
+    for (int h = 0; h < kHeads; ++h) pk[h] = pk[h] + __shfl_xor_sync(kAllLanes, pk[h], s);
   }
+#pragma unroll
+  for (int i = 0; i < kPart; ++i) {
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) pq[h] = __fmaf_rn(x.q[i], S[h][i], pq[h]);
+  }
+#pragma unroll
+  for (int h = 0; h < kHeads; ++h) kept.q[t][h][column][part] = pq[h];
+  float mine = 0.0f;
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
     const float m = x.gates[2 * h] * pk[h];
     d[h] = x.gates[2 * h + 1] * (x.v[h] - m);
+    mine = part == h ? d[h] : mine;
   }
-  const float total_q = fold_parts<kHeads>(pq, part);
+  // Lanes of other parts repeat the last head's value.
+  kept.d[t][min(part, kHeads - 1)][column] = part < kHeads ? mine : d[kHeads - 1];
 #pragma unroll
   for (int i = 0; i < kPart; ++i) {
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) S[h][i] = __fmaf_rn(x.k[i], d[h], x.gates[2 * h] * S[h][i]);
   }
-  const int own = owned_head<kHeads>(part);
-  float decay = x.gates[0], mine = d[0];
-#pragma unroll
-  for (int h = 1; h < kHeads; ++h) {
-    decay = own == h ? x.gates[2 * h] : decay;
-    mine = own == h ? d[h] : mine;
-  }
-  return __fmaf_rn(x.gates[6], mine, decay * total_q);
 }
 
-__device__ inline void store_if(float* to, float v, bool wanted) {
-  asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.global.f32 [%0], %1; }" ::"l"(to), "f"(v),
-               "r"(static_cast<int>(wanted)));
+// The outputs of a tile's tokens: a lane takes one column of every 8th pair of token and head.
+template <int kHeads>
+__device__ inline void write_outputs(const Tile<kHeads>& tile, const Kept<kHeads>& kept, float* out,
+                                     int count, int hv, int hk) {
+  const int lane = lane_id(), column = lane % 4;
+#pragma unroll
+  for (int j = 0; j < kTile * kHeads / 8; ++j) {
+    const int pair = j * 8 + lane / 4, t = pair / kHeads, h = pair % kHeads;
+    const float4 a = *reinterpret_cast<const float4*>(&kept.q[t][h][column][0]);
+    const float4 b = *reinterpret_cast<const float4*>(&kept.q[t][h][column][4]);
+    const float total = ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
+    const float o = __fmaf_rn(tile.gates[t][6], kept.d[t][h][column], tile.gates[t][2 * h] * total);
+    if (t < count) out[(int64_t{t} * hv + h * hk) * kD + column] = o;
+  }
 }
 
 // blockIdx.x: columns of a head; blockIdx.y: first value head; its key head is head % hk.
@@ -196,10 +169,11 @@ template <int kHeads>
 __global__ void __launch_bounds__(kWarps * 32, 1) gdn_scan_128(ops::GdnScanArgs a) {
   extern __shared__ __align__(16) uint8_t shared[];
   auto* tiles = reinterpret_cast<Tile<kHeads>*>(shared);
+  auto& kept = reinterpret_cast<Kept<kHeads>*>(tiles + 2)[warp_id()];
   const int lane = lane_id(), part = lane % 8, own = warp_id() * 4 + lane / 8;
   const int column = static_cast<int>(blockIdx.x) * kColumns, head = static_cast<int>(blockIdx.y);
   const int hk = static_cast<int>(a.s.hk), hv = static_cast<int>(a.s.hv), key_head = head % hk;
-  const int T = static_cast<int>(a.s.T), zero = T >> 31;
+  const int T = static_cast<int>(a.s.T);
 
   load_tile(tiles[0], a, 0, key_head, head, column);
   asm volatile("cp.async.commit_group;");
@@ -210,9 +184,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) gdn_scan_128(ops::GdnScanArgs 
 #pragma unroll
     for (int i = 0; i < kPart; ++i) S[h][i] = from[i * kD];
   }
-  const int64_t stride = int64_t{hv} * kD;
-  float* out = a.o + (int64_t{head} + owned_head<kHeads>(part) * hk) * kD + column + own;
-  const bool writes = part < kHeads;
+  float* out = a.o + int64_t{head} * kD + column + warp_id() * 4;
   int which = 0;
   for (int first = 0; first < T; first += kTile, which ^= 1) {
     load_tile(tiles[which ^ 1], a, first + kTile, key_head, head, column);
@@ -226,14 +198,13 @@ __global__ void __launch_bounds__(kWarps * 32, 1) gdn_scan_128(ops::GdnScanArgs 
     int t = 0;
     for (; t + 1 < count; t += 2) {
       y.load(tile, t + 1, part, own);
-      const float o0 = scan_token<kHeads>(S, x, part, zero);
-      store_if(out, o0, writes);
+      scan_token<kHeads>(S, x, kept, t, part, lane / 8);
       x.load(tile, min(t + 2, kTile - 1), part, own);
-      const float o1 = scan_token<kHeads>(S, y, part, zero);
-      store_if(out + stride, o1, writes);
-      out += 2 * stride;
+      scan_token<kHeads>(S, y, kept, t + 1, part, lane / 8);
     }
-    if (t < count) store_if(out, scan_token<kHeads>(S, x, part, zero), writes);
+    if (t < count) scan_token<kHeads>(S, x, kept, t, part, lane / 8);
+    __syncwarp();
+    write_outputs(tile, kept, out + int64_t{first} * hv * kD, count, hv, hk);
     __syncthreads();
   }
   asm volatile("cp.async.wait_all;");
@@ -280,10 +251,11 @@ __global__ void gdn_scan_any(ops::GdnScanArgs a) {
 template <int kHeads>
 void launch_128(Queue& queue, const ops::GdnScanArgs& a) {
   const auto heads = static_cast<unsigned>(a.s.hv / kHeads);
-  static const cudaError_t raised = cudaFuncSetAttribute(
-      gdn_scan_128<kHeads>, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * sizeof(Tile<kHeads>));
+  constexpr size_t kBytes = 2 * sizeof(Tile<kHeads>) + kWarps * sizeof(Kept<kHeads>);
+  static const cudaError_t raised =
+      cudaFuncSetAttribute(gdn_scan_128<kHeads>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   static_cast<void>(raised);  // a refusal shows when the launch fails
-  queue.launch(gdn_scan_128<kHeads>, dim3(kD / kColumns, heads), kWarps * 32, 2 * sizeof(Tile<kHeads>), a);
+  queue.launch(gdn_scan_128<kHeads>, dim3(kD / kColumns, heads), kWarps * 32, kBytes, a);
 }
 
 }  // namespace

@@ -91,17 +91,17 @@ struct TileQ8_0 {
                     b0 + 2 * c < n);
     }
   }
-  __device__ static void prepare(const Stage&, Steps&) {}
-  __device__ static void load(const Stage& s, const Steps&, int k, uint32_t (&w)[2][4], float (&sw)[4],
-                              float (&)[4]) {
-    const int lane = lane_id(), base = warp_id() % kWarpsM * 32, row = base + lane % 16;
+  __device__ static void prepare(const Stage&, Steps&, int) {}
+  __device__ static void load_codes(const Stage& s, int k, uint32_t (&w)[2][4]) {
+    const int lane = lane_id(), row = warp_id() % kWarpsM * 32 + lane % 16;
     const unsigned at =
         shared_at(&s.codes[row][(lane / 16 ^ (row & 7)) * 16]) ^ static_cast<unsigned>(k * 32);
     load_matrices(at, w[0]);
     load_matrices(at + 16 * 128, w[1]);
-    load_scales(&s.scales[base + lane / 4][k], sw);
   }
-  __device__ static void load_scales(const uint16_t* p, float (&sw)[4]) {
+  template <class AnyStage>
+  __device__ static void load_scales(const AnyStage& s, const Steps&, int k, float (&sw)[4], float (&)[4]) {
+    const uint16_t* p = &s.scales[warp_id() % kWarpsM * 32 + lane_id() / 4][k];
 #pragma unroll
     for (int i = 0; i < 4; ++i) sw[i] = __half2float(__ushort_as_half(p[i * 8 * kBlocks]));
   }
@@ -128,16 +128,17 @@ struct TileNibbles {
     }
     TileQ8_0::fetch_scales<kThreads>(s.scales, w, data, m0, b0, n);
   }
-  __device__ static void prepare(const Stage&, Steps&) {}
-  __device__ static void load(const Stage& s, const Steps&, int k, uint32_t (&w)[2][4], float (&sw)[4],
-                              float (&)[4]) {
+  __device__ static void prepare(const Stage&, Steps&, int) {}
+  __device__ static void load_codes(const Stage& s, int k, uint32_t (&w)[2][4]) {
     const int lane = lane_id(), base = warp_id() % kWarpsM * 32 + lane / 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint32_t v = *reinterpret_cast<const uint32_t*>(&s.codes[base + 8 * i][k * 16 + lane % 4 * 4]);
       unpack(v, &w[i / 2][i % 2], &w[i / 2][2 + i % 2]);
     }
-    TileQ8_0::load_scales(&s.scales[base][k], sw);
+  }
+  __device__ static void load_scales(const Stage& s, const Steps&, int k, float (&sw)[4], float (&mw)[4]) {
+    TileQ8_0::load_scales(s, {}, k, sw, mw);
   }
   __device__ static void unpack(uint32_t v, uint32_t* low, uint32_t* high) {
     if constexpr (kTable) {
@@ -156,13 +157,14 @@ struct TileNibbles {
   }
 };
 
-// Blocks of 256 as in the file: 16 bytes of scales and minima, 128 of nibbles; 144 bytes put 8 rows of one
-// chunk on different banks. A lane works out the steps of one of its warp's rows.
+// Blocks of 256 as in the file: 16 bytes of scales and minima, 128 of nibbles. A stage is half of one: the
+// scales and 64 bytes; 80 bytes put 8 rows of one chunk on different banks. A lane works out the steps of one
+// of its warp's rows.
 struct TileQ4_K {
-  static constexpr int kBlocks = 8, kUnit = 8;
+  static constexpr int kBlocks = 4, kUnit = 4;
   static constexpr bool kMin = true;
   struct Stage {
-    uint8_t rows[kRows][144];
+    uint8_t rows[kRows][80];
   };
   struct Steps {
     float2 of[kBlocks][kRows];  // scale, minimum
@@ -170,40 +172,46 @@ struct TileQ4_K {
   template <int kThreads>
   __device__ static void fetch(Stage& s, const WeightView& w, const uint8_t* data, int m0, int b0, int) {
     const int last = static_cast<int>(w.rows) - 1, tid = static_cast<int>(threadIdx.x);
-    // A thread copies one row's chunks (128 threads) or every other one (256).
-    constexpr int kShare = kThreads / kRows;
+    constexpr int kShare = kThreads / kRows;  // threads of a row
     const int row = tid / kShare;
     const uint8_t* from = data + int64_t{min(m0 + row, last)} * w.row_bytes + b0 / 8 * 144;
 #pragma unroll
-    for (int j = 0; j < 9; j += kShare) {
+    for (int j = 0; j < 5; j += kShare) {
       const int c = j + tid % kShare;
-      copy_async<16>(&s.rows[row][min(c, 8) * 16], from + c * 16, c < 9);
+      copy_async<16>(&s.rows[row][min(c, 4) * 16], from + (c == 0 ? 0 : c + b0 / 4 % 2 * 4) * 16, c < 5);
     }
   }
-  __device__ static void prepare(const Stage& s, Steps& steps) {
+  __device__ static void prepare(const Stage& s, Steps& steps, int b0) {
     const int row = warp_id() % kWarpsM * 32 + lane_id();
     const int4 head = *reinterpret_cast<const int4*>(s.rows[row]);
     const float2 d = __half22float2(*reinterpret_cast<const __half2*>(&head.x));
     const auto y = static_cast<uint32_t>(head.y), z = static_cast<uint32_t>(head.z);
     const auto low = static_cast<uint32_t>(head.w);
+    const bool second = b0 / 4 % 2 != 0;
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      const int byte = 8 * (i % 4);
-      const uint32_t sc = i < 4 ? y >> byte & 63 : (low >> byte & 15) | (y >> (byte + 2) & 48);
-      const uint32_t mn = i < 4 ? z >> byte & 63 : (low >> (byte + 4) & 15) | (z >> (byte + 2) & 48);
+      const int byte = 8 * i;
+      const uint32_t sc = second ? (low >> byte & 15) | (y >> (byte + 2) & 48) : y >> byte & 63;
+      const uint32_t mn = second ? (low >> (byte + 4) & 15) | (z >> (byte + 2) & 48) : z >> byte & 63;
       steps.of[i][row] = make_float2(d.x * static_cast<float>(sc), d.y * static_cast<float>(mn));
     }
     __syncwarp();
   }
-  __device__ static void load(const Stage& s, const Steps& steps, int k, uint32_t (&w)[2][4], float (&sw)[4],
-                              float (&mw)[4]) {
+  __device__ static void load_codes(const Stage& s, int k, uint32_t (&w)[2][4]) {
     const int lane = lane_id(), base = warp_id() % kWarpsM * 32 + lane / 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint8_t* p = &s.rows[base + 8 * i][16 + k / 2 * 32 + lane % 4 * 4];
       w[i / 2][i % 2] = *reinterpret_cast<const uint32_t*>(p) >> (k & 1) * 4 & 0x0f0f0f0fu;
       w[i / 2][2 + i % 2] = *reinterpret_cast<const uint32_t*>(p + 16) >> (k & 1) * 4 & 0x0f0f0f0fu;
+    }
+  }
+  __device__ static void load_scales(const Stage&, const Steps& steps, int k, float (&sw)[4],
+                                     float (&mw)[4]) {
+    const int base = warp_id() % kWarpsM * 32 + lane_id() / 4;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
       const float2 step = steps.of[k][base + 8 * i];
       sw[i] = step.x;
       mw[i] = step.y;
@@ -219,20 +227,20 @@ struct Shared {
     alignas(16) float d[Type::kBlocks][kCols];
     alignas(256) typename Type::Stage w;
   };
-  static constexpr size_t kTwoPerProcessor = 113 * 1024;
-  static constexpr size_t kRest = kWarpsN * sizeof(typename Type::Steps) + 256;
-  static constexpr int kStages = kWarpsN == 2 || 3 * sizeof(Stage) + kRest <= kTwoPerProcessor ? 3 : 2;
+  static constexpr int kStages = 4;
   Stage stages[kStages];
   typename Type::Steps steps[kWarpsN];  // of each row of warps
 };
 
 // Dense: blockIdx.y is a tile of rows of x. Grouped: blockIdx.y is an expert, whose slots are taken tile by
-// tile. kRagged: tiles need not be full, columns in eights are left out.
-template <class Type, int kWarpsN, bool kRagged>
+// tile.
+template <class Type, int kWarpsN>
 __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_tiles(TileParams params) {
   using Memory = Shared<Type, kWarpsN>;
   constexpr int kThreads = 32 * kWarpsM * kWarpsN, kCols = Memory::kCols, kBlocks = Type::kBlocks;
   constexpr int kStages = Memory::kStages, kChunks = 2 * kBlocks;
+  // Column groups of 8 that are left out together where a tile has fewer rows of x.
+  constexpr int kGrain = kWarpsN == 1 ? 1 : 2;
   extern __shared__ __align__(256) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
   const MatmulParams& a = params.m;
@@ -291,49 +299,73 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
       if (begin + s * kBlocks < end) fetch(begin + s * kBlocks, s);
       asm volatile("cp.async.commit_group;");
     }
-    int segment = split ? part : 0, segment_begin = begin, slot = 0;
+    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
+    __syncthreads();
+    const bool idle = warp_col >= count;
+    auto& steps = memory.steps[warp_id() / kWarpsM];
+    const int columns = count - warp_col, col0 = warp_col + lane / 16 * 8 + lane % 8;
+    const unsigned x_at = static_cast<unsigned>(col0 * 32 * kBlocks + (lane / 8 % 2 ^ (col0 & 7)) * 16);
+    int slot = 0, k = 0, segment = split ? part : 0, segment_begin = begin;
 
-    for (int b0 = begin; b0 < end; b0 += kBlocks) {
-      asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
-      __syncthreads();
-      const int ahead = b0 + (kStages - 1) * kBlocks;
-      if (ahead < end) fetch(ahead, slot == 0 ? kStages - 1 : slot - 1);
-      asm volatile("cp.async.commit_group;");
+    // The fragments and steps of the block of 32 that comes next; x holds pairs of column groups in turn.
+    uint32_t w[2][4], x[2][4];
+    float sw[4], mw[4];
+    int c[2][2][4];
+    [[maybe_unused]] int sums[2][4];
+    const auto dots = [&](int j) {
+      const uint32_t* b = x[j / 2 % 2] + j % 2 * 2;
+      dot_k32(w[0], b, c[j % 2][0]);
+      dot_k32(w[1], b, c[j % 2][1]);
+      if constexpr (Type::kMin) {
+        constexpr uint32_t ones[4] = {0x01010101u, 0x01010101u, 0x01010101u, 0x01010101u};
+        dot_k32(ones, b, sums[j % 2]);
+      }
+    };
+    Type::prepare(memory.stages[0].w, steps, begin);
+    unsigned x_now = (shared_at(memory.stages[0].x) + x_at);
+    load_matrices(x_now, x[0]);
+    Type::load_codes(memory.stages[0].w, 0, w);
+    Type::load_scales(memory.stages[0].w, steps, 0, sw, mw);
+    dots(0);
+
+#pragma unroll 1
+    for (int b = begin; b < end; ++b) {
       const auto& s = memory.stages[slot];
-      slot = slot + 1 == kStages ? 0 : slot + 1;
-      if (warp_col >= count) continue;
-      auto& steps = memory.steps[warp_id() / kWarpsM];
-      Type::prepare(s.w, steps);
-      const int col0 = warp_col + lane / 16 * 8 + lane % 8;
-      const unsigned x_at = shared_at(&s.x[col0][(lane / 8 % 2 ^ (col0 & 7)) * 16]);
-      const int blocks = min(kBlocks, end - b0);
+      const int k_now = k;
+      if (++k == kBlocks) {
+        // The next stage is needed from here on; everyone has left the one before this.
+        k = 0;
+        const int before = slot == 0 ? kStages - 1 : slot - 1;
+        slot = slot + 1 == kStages ? 0 : slot + 1;
+        asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 3));
+        __syncthreads();
+        const int ahead = b + 1 + (kStages - 2) * kBlocks;
+        if (ahead < end) fetch(ahead, before);
+        asm volatile("cp.async.commit_group;");
+        if (b + 1 < end) Type::prepare(memory.stages[slot].w, steps, b + 1);
+      }
+      if (idle) continue;
+      const auto& s_next = memory.stages[slot];
+      const unsigned x_next = (shared_at(s_next.x) + x_at) ^ static_cast<unsigned>(k * 32);
 
-      // One block of 32; the first of a segment closes the one before.
-      const auto block = [&](int k, auto is_first) {
+      uint32_t w_ahead[2][4], x_ahead[4];
+      float sw_ahead[4], mw_ahead[4];
+      // One block of 32; the first of a segment closes the one before. Products run one column group ahead,
+      // into the next block.
+      const auto block = [&](auto is_first) {
         constexpr bool kFirst = decltype(is_first)::value;
-        uint32_t w[2][4], x[2][4];
-        float sw[4], mw[4];
-        int c[2][2][4];
-        [[maybe_unused]] int sums[2][4];
-        const unsigned at = x_at ^ static_cast<unsigned>(k * 32);
-        load_matrices(at, x[0]);
-        Type::load(s.w, steps, k, w, sw, mw);
-        const auto dots = [&](int j) {
-          const uint32_t* b = x[j / 2 % 2] + j % 2 * 2;
-          dot_k32(w[0], b, c[j % 2][0]);
-          dot_k32(w[1], b, c[j % 2][1]);
-          if constexpr (Type::kMin) {
-            constexpr uint32_t ones[4] = {0x01010101u, 0x01010101u, 0x01010101u, 0x01010101u};
-            dot_k32(ones, b, sums[j % 2]);
-          }
-        };
-        dots(0);
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
+          const bool is_last = j == 7 || columns <= j * 8 + 8;
           if (j % 2 == 0 && j < 6)
-            load_matrices(at + static_cast<unsigned>((j + 2) * 8 * 32 * kBlocks), x[j / 2 % 2 ^ 1]);
+            load_matrices(x_now + static_cast<unsigned>((j + 2) * 8 * 32 * kBlocks), x[j / 2 % 2 ^ 1]);
           if (j < 7) dots(j + 1);
-          const float2 d = *reinterpret_cast<const float2*>(&s.d[k][warp_col + j * 8 + lane % 4 * 2]);
+          if (j == 0) {
+            load_matrices(x_next, x_ahead);
+            Type::load_codes(s_next.w, k, w_ahead);
+            Type::load_scales(s_next.w, steps, k, sw_ahead, mw_ahead);
+          }
+          const float2 d = *reinterpret_cast<const float2*>(&s.d[k_now][warp_col + j * 8 + lane % 4 * 2]);
           [[maybe_unused]] float sum[2];
           if constexpr (Type::kMin) sum[0] = as_float(sums[j % 2][0]), sum[1] = as_float(sums[j % 2][1]);
 #pragma unroll
@@ -344,18 +376,23 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
             y = __fmaf_rn(sw[i / 2] * di, dot, kFirst ? 0.0f : y);
             if constexpr (Type::kMin) y = __fmaf_rn(-(mw[i / 2] * di), sum[i % 2], y);
           }
-          if (kRagged && warp_col + j * 8 + 8 >= count) break;
+          if ((j + 1) % kGrain == 0 && is_last) break;
         }
       };
-#pragma unroll 1
-      for (int k = 0; k < blocks; ++k) {
-        if (b0 + k == segment_begin) {
-          segment_begin = segment_start(n, ++segment);
-          block(k, std::true_type{});
-        } else {
-          block(k, std::false_type{});
-        }
+      if (b == segment_begin) {
+        segment_begin = segment_start(n, ++segment);
+        block(std::true_type{});
+      } else {
+        block(std::false_type{});
       }
+      x_now = x_next;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        w[0][i] = w_ahead[0][i], w[1][i] = w_ahead[1][i], x[0][i] = x_ahead[i];
+        sw[i] = sw_ahead[i];
+        if (Type::kMin) mw[i] = mw_ahead[i];
+      }
+      dots(0);
     }
     asm volatile("cp.async.wait_all;");
     __syncthreads();
@@ -386,16 +423,16 @@ __global__ void join_parts(TileParams params) {
   a.y[i / a.w.rows * a.ldy + i % a.w.rows] = y;
 }
 
-template <class Type, int kWarpsN, bool kRagged>
+template <class Type, int kWarpsN>
 void launch(Queue& queue, const TileParams& p) {
   using Memory = Shared<Type, kWarpsN>;
   static const cudaError_t raised = cudaFuncSetAttribute(
-      matmul_tiles<Type, kWarpsN, kRagged>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory));
+      matmul_tiles<Type, kWarpsN>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory));
   static_cast<void>(raised);  // a refusal shows when the launch fails
   const MatmulParams& a = p.m;
   const unsigned y =
       a.expert_begin != nullptr ? static_cast<unsigned>(a.experts) : blocks_for(a.T, Memory::kCols);
-  queue.launch(matmul_tiles<Type, kWarpsN, kRagged>,
+  queue.launch(matmul_tiles<Type, kWarpsN>,
                dim3(blocks_for(a.w.rows, kRows), y, p.partial != nullptr ? 8 : 1), 32 * kWarpsM * kWarpsN,
                sizeof(Memory), p);
 }
@@ -403,7 +440,7 @@ void launch(Queue& queue, const TileParams& p) {
 template <class Type>
 bool launch_tiles(Queue& queue, const MatmulParams& a) {
   TileParams p{a, nullptr};
-  if (a.expert_begin != nullptr || a.T <= 64) return launch<Type, 1, true>(queue, p), true;
+  if (a.expert_begin != nullptr || a.T <= 64) return launch<Type, 1>(queue, p), true;
   // Few tiles and a long K: one part of K to a block. A part begins at whole words of scales.
   const int64_t n = a.w.cols / 32, tiles = int64_t{blocks_for(a.w.rows, kRows)} * blocks_for(a.T, 128);
   const bool few = tiles * 4 <= queue.processors() || (tiles * 2 <= queue.processors() && n >= 160);
@@ -411,7 +448,7 @@ bool launch_tiles(Queue& queue, const MatmulParams& a) {
     p.partial = static_cast<float*>(queue.scratch(static_cast<size_t>(8 * a.T * a.w.rows) * sizeof(float)));
     if (p.partial == nullptr) return true;
   }
-  launch<Type, 2, false>(queue, p);
+  launch<Type, 2>(queue, p);
   if (p.partial != nullptr) queue.launch(join_parts, blocks_for(a.T * a.w.rows, 256), 256, 0, p);
   return true;
 }
