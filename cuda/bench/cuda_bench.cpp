@@ -218,7 +218,7 @@ void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_
   std::vector<float> logits(static_cast<size_t>(config.V));
   ReadOptions options;
   options.out = logits.data();
-  for (int64_t T : {512, 2048, 8192, 32768}) {
+  for (int64_t T : {512, 2048, 8192, 32768, 131072}) {
     if (T > longest) break;
     double best = 1e9;
     std::unique_ptr<SequenceState> state;

@@ -2,12 +2,13 @@
 // m16n8k32 instruction is the exact integer dot of a block of 32 for 16 rows of W and 8 rows of x; its steps
 // are then added in float32 in block order.
 //
-// A warp computes 32 rows of W by 64 rows of x, so that a fragment of either is used often; a block is 128 by
-// 128 (dense) or 128 by 64 (experts, few rows). Codes, scales and steps come into shared memory as they lie
-// in the file, by asynchronous copies two or three stages ahead; 4-bit codes are unpacked where a warp reads
-// its fragments, which happens once per code as no other warp has those rows. The integer sum starts from the
-// bits of 1.5*2^23, which makes it, read as a float, that number plus the dot: one subtraction converts it.
-// Minima need the sums of the codes of x: a product with ones gives them.
+// A warp computes 32 rows of W by 32 rows of x: the largest tile that leaves room for four warps to a
+// scheduler, which hide each other's latencies (32 by 64 and two warps were slower, docs/lab/cuda.md). A
+// block is 128 by 128 (dense) or 128 by 64 (experts, few rows). Codes, scales and steps come into shared
+// memory as they lie in the file, by asynchronous copies two or three stages ahead; 4-bit codes are unpacked
+// where a warp reads its fragments, which happens once per code as no other warp has those rows. The integer
+// sum starts from the bits of 1.5*2^23, which makes it, read as a float, that number plus the dot: one
+// subtraction converts it. Minima need the sums of the codes of x: a product with ones gives them.
 //
 // Bound: 3 float operations (scale product, conversion, fma; 5 with a minimum) per output and block of 32.
 #include <type_traits>
@@ -19,6 +20,7 @@ namespace argon::cuda {
 namespace {
 
 constexpr int kWarpsM = 4, kRows = 32 * kWarpsM;
+constexpr int kGroups = 4;          // column groups of 8 of a warp: every kWarpsN-th of the block's
 constexpr int kMagic = 0x4b400000;  // 12582912.0f
 constexpr float kMagicFloat = 12582912.0f;
 
@@ -85,10 +87,11 @@ struct TileQ8_0 {
                                       const uint8_t* data, int m0, int b0, int n) {
     const int last = static_cast<int>(w.rows) - 1, tid = static_cast<int>(threadIdx.x), c = tid % 2;
 #pragma unroll
-    for (int j = 0; j < kRows * 2 / kThreads; ++j) {
+    for (int j = 0; j < (kRows * 2 + kThreads - 1) / kThreads; ++j) {
       const int row = tid / 2 + j * (kThreads / 2);
-      copy_async<4>(&to[row][2 * c], data + w.scales + (int64_t{min(m0 + row, last)} * n + b0 + 2 * c) * 2,
-                    b0 + 2 * c < n);
+      copy_async<4>(&to[row % kRows][2 * c],
+                    data + w.scales + (int64_t{min(m0 + row, last)} * n + b0 + 2 * c) * 2,
+                    b0 + 2 * c < n && row < kRows);
     }
   }
   __device__ static void prepare(const Stage&, Steps&, int) {}
@@ -221,7 +224,7 @@ struct TileQ4_K {
 
 template <class Type, int kWarpsN>
 struct Shared {
-  static constexpr int kCols = 64 * kWarpsN;
+  static constexpr int kCols = 8 * kGroups * kWarpsN;
   struct Stage {
     alignas(256) uint8_t x[kCols][32 * Type::kBlocks];  // chunk c of 16 bytes at c ^ (row & 7)
     alignas(16) float d[Type::kBlocks][kCols];
@@ -235,12 +238,12 @@ struct Shared {
 // Dense: blockIdx.y is a tile of rows of x. Grouped: blockIdx.y is an expert, whose slots are taken tile by
 // tile.
 template <class Type, int kWarpsN>
-__global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_tiles(TileParams params) {
+__global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 4 / kWarpsN) matmul_tiles(TileParams params) {
   using Memory = Shared<Type, kWarpsN>;
   constexpr int kThreads = 32 * kWarpsM * kWarpsN, kCols = Memory::kCols, kBlocks = Type::kBlocks;
   constexpr int kStages = Memory::kStages, kChunks = 2 * kBlocks;
   // Column groups of 8 that are left out together where a tile has fewer rows of x.
-  constexpr int kGrain = kWarpsN == 1 ? 1 : 2;
+  constexpr int kGrain = kWarpsN == 2 ? 1 : kGroups;
   extern __shared__ __align__(256) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
   const MatmulParams& a = params.m;
@@ -253,7 +256,7 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
   const int part = static_cast<int>(blockIdx.z);
   const bool split = params.partial != nullptr;
   const int begin = split ? segment_start(n, part) : 0, end = split ? segment_start(n, part + 1) : n;
-  const int warp_col = warp_id() / kWarpsM * 64;
+  const int warp_group = warp_id() / kWarpsM;
 
   for (int t0 = first_slot; t0 < stop; t0 += kCols) {
     const int count = min(stop - t0, kCols);
@@ -288,11 +291,11 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
       Type::template fetch<kThreads>(s.w, a.w, data, m0, b0, n);
     };
 
-    float acc[2][8][4], total[2][8][4];
+    float acc[2][kGroups][4], total[2][kGroups][4];
 #pragma unroll
-    for (int i = 0; i < 64; ++i) {
+    for (int i = 0; i < 8 * kGroups; ++i) {
       // -0 + x is x, whatever x is.
-      acc[i / 32][i / 4 % 8][i % 4] = total[i / 32][i / 4 % 8][i % 4] = -0.0f;
+      acc[i / 4 % 2][i / 8][i % 4] = total[i / 4 % 2][i / 8][i % 4] = -0.0f;
     }
 #pragma unroll
     for (int s = 0; s < kStages - 1; ++s) {
@@ -301,9 +304,11 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
     }
     asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
     __syncthreads();
-    const bool idle = warp_col >= count;
+    const bool idle = warp_group * 8 >= count;
     auto& steps = memory.steps[warp_id() / kWarpsM];
-    const int columns = count - warp_col, col0 = warp_col + lane / 16 * 8 + lane % 8;
+    // Groups that have columns; group j of the warp is the block's j*kWarpsN + warp_group.
+    const int groups = ((count + 7) / 8 - warp_group + kWarpsN - 1) / kWarpsN;
+    const int col0 = (lane / 16 * kWarpsN + warp_group) * 8 + lane % 8;
     const unsigned x_at = static_cast<unsigned>(col0 * 32 * kBlocks + (lane / 8 % 2 ^ (col0 & 7)) * 16);
     int slot = 0, k = 0, segment = split ? part : 0, segment_begin = begin;
 
@@ -348,24 +353,19 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
       const auto& s_next = memory.stages[slot];
       const unsigned x_next = (shared_at(s_next.x) + x_at) ^ static_cast<unsigned>(k * 32);
 
-      uint32_t w_ahead[2][4], x_ahead[4];
-      float sw_ahead[4], mw_ahead[4];
       // One block of 32; the first of a segment closes the one before. Products run one column group ahead,
       // into the next block.
       const auto block = [&](auto is_first) {
         constexpr bool kFirst = decltype(is_first)::value;
 #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const bool is_last = j == 7 || columns <= j * 8 + 8;
-          if (j % 2 == 0 && j < 6)
-            load_matrices(x_now + static_cast<unsigned>((j + 2) * 8 * 32 * kBlocks), x[j / 2 % 2 ^ 1]);
-          if (j < 7) dots(j + 1);
-          if (j == 0) {
-            load_matrices(x_next, x_ahead);
-            Type::load_codes(s_next.w, k, w_ahead);
-            Type::load_scales(s_next.w, steps, k, sw_ahead, mw_ahead);
+        for (int j = 0; j < kGroups; ++j) {
+          if (j % 2 == 0 && j + 2 < kGroups) {
+            load_matrices(x_now + static_cast<unsigned>((j + 2) * kWarpsN * 8 * 32 * kBlocks),
+                          x[j / 2 % 2 ^ 1]);
           }
-          const float2 d = *reinterpret_cast<const float2*>(&s.d[k_now][warp_col + j * 8 + lane % 4 * 2]);
+          if (j + 1 < kGroups) dots(j + 1);
+          const float2 d =
+              *reinterpret_cast<const float2*>(&s.d[k_now][(j * kWarpsN + warp_group) * 8 + lane % 4 * 2]);
           [[maybe_unused]] float sum[2];
           if constexpr (Type::kMin) sum[0] = as_float(sums[j % 2][0]), sum[1] = as_float(sums[j % 2][1]);
 #pragma unroll
@@ -376,7 +376,7 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
             y = __fmaf_rn(sw[i / 2] * di, dot, kFirst ? 0.0f : y);
             if constexpr (Type::kMin) y = __fmaf_rn(-(mw[i / 2] * di), sum[i % 2], y);
           }
-          if ((j + 1) % kGrain == 0 && is_last) break;
+          if ((j + 1) % kGrain == 0 && j + 1 >= groups) break;
         }
       };
       if (b == segment_begin) {
@@ -386,12 +386,9 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
         block(std::false_type{});
       }
       x_now = x_next;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        w[0][i] = w_ahead[0][i], w[1][i] = w_ahead[1][i], x[0][i] = x_ahead[i];
-        sw[i] = sw_ahead[i];
-        if (Type::kMin) mw[i] = mw_ahead[i];
-      }
+      load_matrices(x_now, x[0]);
+      Type::load_codes(s_next.w, k, w);
+      Type::load_scales(s_next.w, steps, k, sw, mw);
       dots(0);
     }
     asm volatile("cp.async.wait_all;");
@@ -399,10 +396,10 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
     float* y = split ? params.partial + int64_t{part} * a.T * a.w.rows : a.y;
     const int64_t ldy = split ? a.w.rows : a.ldy;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
+    for (int j = 0; j < kGroups; ++j) {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const int t = warp_col + j * 8 + lane % 4 * 2 + i % 2;
+        const int t = (j * kWarpsN + warp_group) * 8 + lane % 4 * 2 + i % 2;
         const int m = m0 + warp_id() % kWarpsM * 32 + lane / 4 + i / 2 * 8;
         if (t < count && m < a.w.rows) {
           y[int64_t{t0 + t} * ldy + m] = total[i / 4][j][i % 4] + acc[i / 4][j][i % 4];
@@ -440,7 +437,7 @@ void launch(Queue& queue, const TileParams& p) {
 template <class Type>
 bool launch_tiles(Queue& queue, const MatmulParams& a) {
   TileParams p{a, nullptr};
-  if (a.expert_begin != nullptr || a.T <= 64) return launch<Type, 1>(queue, p), true;
+  if (a.expert_begin != nullptr || a.T <= 64) return launch<Type, 2>(queue, p), true;
   // Few tiles and a long K: one part of K to a block. A part begins at whole words of scales.
   const int64_t n = a.w.cols / 32, tiles = int64_t{blocks_for(a.w.rows, kRows)} * blocks_for(a.T, 128);
   const bool few = tiles * 4 <= queue.processors() || (tiles * 2 <= queue.processors() && n >= 160);
@@ -448,7 +445,7 @@ bool launch_tiles(Queue& queue, const MatmulParams& a) {
     p.partial = static_cast<float*>(queue.scratch(static_cast<size_t>(8 * a.T * a.w.rows) * sizeof(float)));
     if (p.partial == nullptr) return true;
   }
-  launch<Type, 2>(queue, p);
+  launch<Type, 4>(queue, p);
   if (p.partial != nullptr) queue.launch(join_parts, blocks_for(a.T * a.w.rows, 256), 256, 0, p);
   return true;
 }
