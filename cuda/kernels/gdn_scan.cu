@@ -108,27 +108,41 @@ struct Token {
   }
 };
 
-// One token. The q sums stay in their parts; `kept` gets them and d.
+// v, which is only known once the sums `after` are: the compiler cannot move what uses it in front of them.
+// `zero` is 0, which the compiler does not know.
+template <int kHeads>
+__device__ inline int tie(int v, const float (&after)[kHeads], int zero) {
+  int bits = __float_as_int(after[0]);
+#pragma unroll
+  for (int h = 1; h < kHeads; ++h) bits |= __float_as_int(after[h]);
+  return (bits & zero) | v;
+}
+
+// One token. The q sums stay in their parts; `kept` gets them and d. The q products are tied in between the
+// shuffles of the k sums: left to itself the compiler puts them elsewhere and the warp waits.
 template <int kHeads>
 __device__ inline void scan_token(float (&S)[kHeads][kPart], const Token<kHeads>& x, Kept<kHeads>& kept,
-                                  int t, int part, int column) {
+                                  int t, int part, int column, int zero) {
   float pk[kHeads], pq[kHeads], d[kHeads];
 #pragma unroll
-  for (int h = 0; h < kHeads; ++h) pk[h] = pq[h] = 0.0f;
+  for (int h = 0; h < kHeads; ++h) pk[h] = 0.0f;
 #pragma unroll
   for (int i = 0; i < kPart; ++i) {
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) pk[h] = __fmaf_rn(x.k[i], S[h][i], pk[h]);
   }
 #pragma unroll
-  for (int s = 1; s <= 4; s *= 2) {
+  for (int h = 0; h < kHeads; ++h) pq[h] = __int_as_float(tie(0, pk, zero));
 #pragma unroll
-    for (int h = 0; h < kHeads; ++h) pk[h] = pk[h] + __shfl_xor_sync(kAllLanes, pk[h], s);
-  }
+  for (int level = 0; level < 3; ++level) {
+    const int mask = level == 0 ? 1 : tie(1 << level, pq, zero);
 #pragma unroll
-  for (int i = 0; i < kPart; ++i) {
+    for (int h = 0; h < kHeads; ++h) pk[h] = pk[h] + __shfl_xor_sync(kAllLanes, pk[h], mask);
 #pragma unroll
-    for (int h = 0; h < kHeads; ++h) pq[h] = __fmaf_rn(x.q[i], S[h][i], pq[h]);
+    for (int i = kPart * level / 3; i < kPart * (level + 1) / 3; ++i) {
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) pq[h] = __fmaf_rn(x.q[i], S[h][i], pq[h]);
+    }
   }
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) kept.q[t][h][column][part] = pq[h];
@@ -153,14 +167,19 @@ template <int kHeads>
 __device__ inline void write_outputs(const Tile<kHeads>& tile, const Kept<kHeads>& kept, float* out,
                                      int count, int hv, int hk) {
   const int lane = lane_id(), column = lane % 4;
+  // Steps of 8 tokens: kHeads turns, whose token and head repeat.
 #pragma unroll
-  for (int j = 0; j < kTile * kHeads / 8; ++j) {
-    const int pair = j * 8 + lane / 4, t = pair / kHeads, h = pair % kHeads;
-    const float4 a = *reinterpret_cast<const float4*>(&kept.q[t][h][column][0]);
-    const float4 b = *reinterpret_cast<const float4*>(&kept.q[t][h][column][4]);
-    const float total = ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
-    const float o = __fmaf_rn(tile.gates[t][6], kept.d[t][h][column], tile.gates[t][2 * h] * total);
-    if (t < count) out[(int64_t{t} * hv + h * hk) * kD + column] = o;
+  for (int j = 0; j < kHeads; ++j) {
+    const int pair = j * 8 + lane / 4, first = pair / kHeads, h = pair % kHeads;
+    float* to = out + first * hv * kD + h * hk * kD + column;
+#pragma unroll
+    for (int t = first, i = 0; i < kTile / 8; t += 8, ++i, to += 8 * hv * kD) {
+      const float4 a = *reinterpret_cast<const float4*>(&kept.q[t][h][column][0]);
+      const float4 b = *reinterpret_cast<const float4*>(&kept.q[t][h][column][4]);
+      const float total = ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
+      const float o = __fmaf_rn(tile.gates[t][6], kept.d[t][h][column], tile.gates[t][2 * h] * total);
+      if (t < count) *to = o;
+    }
   }
 }
 
@@ -173,7 +192,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) gdn_scan_128(ops::GdnScanArgs 
   const int lane = lane_id(), part = lane % 8, own = warp_id() * 4 + lane / 8;
   const int column = static_cast<int>(blockIdx.x) * kColumns, head = static_cast<int>(blockIdx.y);
   const int hk = static_cast<int>(a.s.hk), hv = static_cast<int>(a.s.hv), key_head = head % hk;
-  const int T = static_cast<int>(a.s.T);
+  const int T = static_cast<int>(a.s.T), zero = T >> 31;
 
   load_tile(tiles[0], a, 0, key_head, head, column);
   asm volatile("cp.async.commit_group;");
@@ -198,11 +217,11 @@ __global__ void __launch_bounds__(kWarps * 32, 1) gdn_scan_128(ops::GdnScanArgs 
     int t = 0;
     for (; t + 1 < count; t += 2) {
       y.load(tile, t + 1, part, own);
-      scan_token<kHeads>(S, x, kept, t, part, lane / 8);
+      scan_token<kHeads>(S, x, kept, t, part, lane / 8, zero);
       x.load(tile, min(t + 2, kTile - 1), part, own);
-      scan_token<kHeads>(S, y, kept, t + 1, part, lane / 8);
+      scan_token<kHeads>(S, y, kept, t + 1, part, lane / 8, zero);
     }
-    if (t < count) scan_token<kHeads>(S, x, kept, t, part, lane / 8);
+    if (t < count) scan_token<kHeads>(S, x, kept, t, part, lane / 8, zero);
     __syncwarp();
     write_outputs(tile, kept, out + int64_t{first} * hv * kD, count, hv, hk);
     __syncthreads();

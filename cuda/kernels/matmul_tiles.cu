@@ -2,13 +2,12 @@
 // m16n8k32 instruction is the exact integer dot of a block of 32 for 16 rows of W and 8 rows of x; its steps
 // are then added in float32 in block order.
 //
-// A warp computes 32 rows of W by 32 rows of x: the largest tile that leaves room for four warps to a
-// scheduler, which hide each other's latencies (32 by 64 and two warps were slower, docs/lab/cuda.md). A
-// block is 128 by 128 (dense) or 128 by 64 (experts, few rows). Codes, scales and steps come into shared
-// memory as they lie in the file, by asynchronous copies two or three stages ahead; 4-bit codes are unpacked
-// where a warp reads its fragments, which happens once per code as no other warp has those rows. The integer
-// sum starts from the bits of 1.5*2^23, which makes it, read as a float, that number plus the dot: one
-// subtraction converts it. Minima need the sums of the codes of x: a product with ones gives them.
+// A warp computes 32 rows of W by 64 rows of x, so that a fragment of either is used often; a block is 128 by
+// 128 (dense) or 128 by 64 (experts, few rows). Codes, scales and steps come into shared memory as they lie
+// in the file, by asynchronous copies two or three stages ahead; 4-bit codes are unpacked where a warp reads
+// its fragments, which happens once per code as no other warp has those rows. The integer sum starts from the
+// bits of 1.5*2^23, which makes it, read as a float, that number plus the dot: one subtraction converts it.
+// Minima need the sums of the codes of x: a product with ones gives them.
 //
 // Bound: 3 float operations (scale product, conversion, fma; 5 with a minimum) per output and block of 32.
 #include <type_traits>
@@ -20,7 +19,6 @@ namespace argon::cuda {
 namespace {
 
 constexpr int kWarpsM = 4, kRows = 32 * kWarpsM;
-constexpr int kGroups = 4;          // column groups of 8 of a warp: every kWarpsN-th of the block's
 constexpr int kMagic = 0x4b400000;  // 12582912.0f
 constexpr float kMagicFloat = 12582912.0f;
 
@@ -87,24 +85,23 @@ struct TileQ8_0 {
                                       const uint8_t* data, int m0, int b0, int n) {
     const int last = static_cast<int>(w.rows) - 1, tid = static_cast<int>(threadIdx.x), c = tid % 2;
 #pragma unroll
-    for (int j = 0; j < (kRows * 2 + kThreads - 1) / kThreads; ++j) {
+    for (int j = 0; j < kRows * 2 / kThreads; ++j) {
       const int row = tid / 2 + j * (kThreads / 2);
-      copy_async<4>(&to[row % kRows][2 * c],
-                    data + w.scales + (int64_t{min(m0 + row, last)} * n + b0 + 2 * c) * 2,
-                    b0 + 2 * c < n && row < kRows);
+      copy_async<4>(&to[row][2 * c], data + w.scales + (int64_t{min(m0 + row, last)} * n + b0 + 2 * c) * 2,
+                    b0 + 2 * c < n);
     }
   }
-  __device__ static void prepare(const Stage&, Steps&, int) {}
-  __device__ static void load_codes(const Stage& s, int k, uint32_t (&w)[2][4]) {
-    const int lane = lane_id(), row = warp_id() % kWarpsM * 32 + lane % 16;
+  __device__ static void prepare(const Stage&, Steps&) {}
+  __device__ static void load(const Stage& s, const Steps&, int k, uint32_t (&w)[2][4], float (&sw)[4],
+                              float (&)[4]) {
+    const int lane = lane_id(), base = warp_id() % kWarpsM * 32, row = base + lane % 16;
     const unsigned at =
         shared_at(&s.codes[row][(lane / 16 ^ (row & 7)) * 16]) ^ static_cast<unsigned>(k * 32);
     load_matrices(at, w[0]);
     load_matrices(at + 16 * 128, w[1]);
+    load_scales(&s.scales[base + lane / 4][k], sw);
   }
-  template <class AnyStage>
-  __device__ static void load_scales(const AnyStage& s, const Steps&, int k, float (&sw)[4], float (&)[4]) {
-    const uint16_t* p = &s.scales[warp_id() % kWarpsM * 32 + lane_id() / 4][k];
+  __device__ static void load_scales(const uint16_t* p, float (&sw)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) sw[i] = __half2float(__ushort_as_half(p[i * 8 * kBlocks]));
   }
@@ -131,17 +128,16 @@ struct TileNibbles {
     }
     TileQ8_0::fetch_scales<kThreads>(s.scales, w, data, m0, b0, n);
   }
-  __device__ static void prepare(const Stage&, Steps&, int) {}
-  __device__ static void load_codes(const Stage& s, int k, uint32_t (&w)[2][4]) {
+  __device__ static void prepare(const Stage&, Steps&) {}
+  __device__ static void load(const Stage& s, const Steps&, int k, uint32_t (&w)[2][4], float (&sw)[4],
+                              float (&)[4]) {
     const int lane = lane_id(), base = warp_id() % kWarpsM * 32 + lane / 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint32_t v = *reinterpret_cast<const uint32_t*>(&s.codes[base + 8 * i][k * 16 + lane % 4 * 4]);
       unpack(v, &w[i / 2][i % 2], &w[i / 2][2 + i % 2]);
     }
-  }
-  __device__ static void load_scales(const Stage& s, const Steps&, int k, float (&sw)[4], float (&mw)[4]) {
-    TileQ8_0::load_scales(s, {}, k, sw, mw);
+    TileQ8_0::load_scales(&s.scales[base][k], sw);
   }
   __device__ static void unpack(uint32_t v, uint32_t* low, uint32_t* high) {
     if constexpr (kTable) {
@@ -160,14 +156,13 @@ struct TileNibbles {
   }
 };
 
-// Blocks of 256 as in the file: 16 bytes of scales and minima, 128 of nibbles. A stage is half of one: the
-// scales and 64 bytes; 80 bytes put 8 rows of one chunk on different banks. A lane works out the steps of one
-// of its warp's rows.
+// Blocks of 256 as in the file: 16 bytes of scales and minima, 128 of nibbles; 144 bytes put 8 rows of one
+// chunk on different banks. A lane works out the steps of one of its warp's rows.
 struct TileQ4_K {
-  static constexpr int kBlocks = 4, kUnit = 4;
+  static constexpr int kBlocks = 8, kUnit = 8;
   static constexpr bool kMin = true;
   struct Stage {
-    uint8_t rows[kRows][80];
+    uint8_t rows[kRows][144];
   };
   struct Steps {
     float2 of[kBlocks][kRows];  // scale, minimum
@@ -175,46 +170,40 @@ struct TileQ4_K {
   template <int kThreads>
   __device__ static void fetch(Stage& s, const WeightView& w, const uint8_t* data, int m0, int b0, int) {
     const int last = static_cast<int>(w.rows) - 1, tid = static_cast<int>(threadIdx.x);
-    constexpr int kShare = kThreads / kRows;  // threads of a row
+    // A thread copies one row's chunks (128 threads) or every other one (256).
+    constexpr int kShare = kThreads / kRows;
     const int row = tid / kShare;
     const uint8_t* from = data + int64_t{min(m0 + row, last)} * w.row_bytes + b0 / 8 * 144;
 #pragma unroll
-    for (int j = 0; j < 5; j += kShare) {
+    for (int j = 0; j < 9; j += kShare) {
       const int c = j + tid % kShare;
-      copy_async<16>(&s.rows[row][min(c, 4) * 16], from + (c == 0 ? 0 : c + b0 / 4 % 2 * 4) * 16, c < 5);
+      copy_async<16>(&s.rows[row][min(c, 8) * 16], from + c * 16, c < 9);
     }
   }
-  __device__ static void prepare(const Stage& s, Steps& steps, int b0) {
+  __device__ static void prepare(const Stage& s, Steps& steps) {
     const int row = warp_id() % kWarpsM * 32 + lane_id();
     const int4 head = *reinterpret_cast<const int4*>(s.rows[row]);
     const float2 d = __half22float2(*reinterpret_cast<const __half2*>(&head.x));
     const auto y = static_cast<uint32_t>(head.y), z = static_cast<uint32_t>(head.z);
     const auto low = static_cast<uint32_t>(head.w);
-    const bool second = b0 / 4 % 2 != 0;
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      const int byte = 8 * i;
-      const uint32_t sc = second ? (low >> byte & 15) | (y >> (byte + 2) & 48) : y >> byte & 63;
-      const uint32_t mn = second ? (low >> (byte + 4) & 15) | (z >> (byte + 2) & 48) : z >> byte & 63;
+      const int byte = 8 * (i % 4);
+      const uint32_t sc = i < 4 ? y >> byte & 63 : (low >> byte & 15) | (y >> (byte + 2) & 48);
+      const uint32_t mn = i < 4 ? z >> byte & 63 : (low >> (byte + 4) & 15) | (z >> (byte + 2) & 48);
       steps.of[i][row] = make_float2(d.x * static_cast<float>(sc), d.y * static_cast<float>(mn));
     }
     __syncwarp();
   }
-  __device__ static void load_codes(const Stage& s, int k, uint32_t (&w)[2][4]) {
+  __device__ static void load(const Stage& s, const Steps& steps, int k, uint32_t (&w)[2][4], float (&sw)[4],
+                              float (&mw)[4]) {
     const int lane = lane_id(), base = warp_id() % kWarpsM * 32 + lane / 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint8_t* p = &s.rows[base + 8 * i][16 + k / 2 * 32 + lane % 4 * 4];
       w[i / 2][i % 2] = *reinterpret_cast<const uint32_t*>(p) >> (k & 1) * 4 & 0x0f0f0f0fu;
       w[i / 2][2 + i % 2] = *reinterpret_cast<const uint32_t*>(p + 16) >> (k & 1) * 4 & 0x0f0f0f0fu;
-    }
-  }
-  __device__ static void load_scales(const Stage&, const Steps& steps, int k, float (&sw)[4],
-                                     float (&mw)[4]) {
-    const int base = warp_id() % kWarpsM * 32 + lane_id() / 4;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
       const float2 step = steps.of[k][base + 8 * i];
       sw[i] = step.x;
       mw[i] = step.y;
@@ -224,26 +213,26 @@ struct TileQ4_K {
 
 template <class Type, int kWarpsN>
 struct Shared {
-  static constexpr int kCols = 8 * kGroups * kWarpsN;
+  static constexpr int kCols = 64 * kWarpsN;
   struct Stage {
     alignas(256) uint8_t x[kCols][32 * Type::kBlocks];  // chunk c of 16 bytes at c ^ (row & 7)
     alignas(16) float d[Type::kBlocks][kCols];
     alignas(256) typename Type::Stage w;
   };
-  static constexpr int kStages = 4;
+  static constexpr size_t kTwoPerProcessor = 113 * 1024;
+  static constexpr size_t kRest = kWarpsN * sizeof(typename Type::Steps) + 256;
+  static constexpr int kStages = kWarpsN == 2 || 3 * sizeof(Stage) + kRest <= kTwoPerProcessor ? 3 : 2;
   Stage stages[kStages];
   typename Type::Steps steps[kWarpsN];  // of each row of warps
 };
 
 // Dense: blockIdx.y is a tile of rows of x. Grouped: blockIdx.y is an expert, whose slots are taken tile by
-// tile.
-template <class Type, int kWarpsN>
-__global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 4 / kWarpsN) matmul_tiles(TileParams params) {
+// tile. kRagged: tiles need not be full, columns in eights are left out.
+template <class Type, int kWarpsN, bool kRagged>
+__global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_tiles(TileParams params) {
   using Memory = Shared<Type, kWarpsN>;
   constexpr int kThreads = 32 * kWarpsM * kWarpsN, kCols = Memory::kCols, kBlocks = Type::kBlocks;
   constexpr int kStages = Memory::kStages, kChunks = 2 * kBlocks;
-  // Column groups of 8 that are left out together where a tile has fewer rows of x.
-  constexpr int kGrain = kWarpsN == 2 ? 1 : kGroups;
   extern __shared__ __align__(256) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
   const MatmulParams& a = params.m;
@@ -256,7 +245,7 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 4 / kWarpsN) matmul_ti
   const int part = static_cast<int>(blockIdx.z);
   const bool split = params.partial != nullptr;
   const int begin = split ? segment_start(n, part) : 0, end = split ? segment_start(n, part + 1) : n;
-  const int warp_group = warp_id() / kWarpsM;
+  const int warp_col = warp_id() / kWarpsM * 64;
 
   for (int t0 = first_slot; t0 < stop; t0 += kCols) {
     const int count = min(stop - t0, kCols);
@@ -291,81 +280,60 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 4 / kWarpsN) matmul_ti
       Type::template fetch<kThreads>(s.w, a.w, data, m0, b0, n);
     };
 
-    float acc[2][kGroups][4], total[2][kGroups][4];
+    float acc[2][8][4], total[2][8][4];
 #pragma unroll
-    for (int i = 0; i < 8 * kGroups; ++i) {
+    for (int i = 0; i < 64; ++i) {
       // -0 + x is x, whatever x is.
-      acc[i / 4 % 2][i / 8][i % 4] = total[i / 4 % 2][i / 8][i % 4] = -0.0f;
+      acc[i / 32][i / 4 % 8][i % 4] = total[i / 32][i / 4 % 8][i % 4] = -0.0f;
     }
 #pragma unroll
     for (int s = 0; s < kStages - 1; ++s) {
       if (begin + s * kBlocks < end) fetch(begin + s * kBlocks, s);
       asm volatile("cp.async.commit_group;");
     }
-    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
-    __syncthreads();
-    const bool idle = warp_group * 8 >= count;
-    auto& steps = memory.steps[warp_id() / kWarpsM];
-    // Groups that have columns; group j of the warp is the block's j*kWarpsN + warp_group.
-    const int groups = ((count + 7) / 8 - warp_group + kWarpsN - 1) / kWarpsN;
-    const int col0 = (lane / 16 * kWarpsN + warp_group) * 8 + lane % 8;
-    const unsigned x_at = static_cast<unsigned>(col0 * 32 * kBlocks + (lane / 8 % 2 ^ (col0 & 7)) * 16);
-    int slot = 0, k = 0, segment = split ? part : 0, segment_begin = begin;
+    int segment = split ? part : 0, segment_begin = begin, slot = 0;
 
-    // The fragments and steps of the block of 32 that comes next; x holds pairs of column groups in turn.
-    uint32_t w[2][4], x[2][4];
-    float sw[4], mw[4];
-    int c[2][2][4];
-    [[maybe_unused]] int sums[2][4];
-    const auto dots = [&](int j) {
-      const uint32_t* b = x[j / 2 % 2] + j % 2 * 2;
-      dot_k32(w[0], b, c[j % 2][0]);
-      dot_k32(w[1], b, c[j % 2][1]);
-      if constexpr (Type::kMin) {
-        constexpr uint32_t ones[4] = {0x01010101u, 0x01010101u, 0x01010101u, 0x01010101u};
-        dot_k32(ones, b, sums[j % 2]);
-      }
-    };
-    Type::prepare(memory.stages[0].w, steps, begin);
-    unsigned x_now = (shared_at(memory.stages[0].x) + x_at);
-    load_matrices(x_now, x[0]);
-    Type::load_codes(memory.stages[0].w, 0, w);
-    Type::load_scales(memory.stages[0].w, steps, 0, sw, mw);
-    dots(0);
-
-#pragma unroll 1
-    for (int b = begin; b < end; ++b) {
+    for (int b0 = begin; b0 < end; b0 += kBlocks) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
+      __syncthreads();
+      const int ahead = b0 + (kStages - 1) * kBlocks;
+      if (ahead < end) fetch(ahead, slot == 0 ? kStages - 1 : slot - 1);
+      asm volatile("cp.async.commit_group;");
       const auto& s = memory.stages[slot];
-      const int k_now = k;
-      if (++k == kBlocks) {
-        // The next stage is needed from here on; everyone has left the one before this.
-        k = 0;
-        const int before = slot == 0 ? kStages - 1 : slot - 1;
-        slot = slot + 1 == kStages ? 0 : slot + 1;
-        asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 3));
-        __syncthreads();
-        const int ahead = b + 1 + (kStages - 2) * kBlocks;
-        if (ahead < end) fetch(ahead, before);
-        asm volatile("cp.async.commit_group;");
-        if (b + 1 < end) Type::prepare(memory.stages[slot].w, steps, b + 1);
-      }
-      if (idle) continue;
-      const auto& s_next = memory.stages[slot];
-      const unsigned x_next = (shared_at(s_next.x) + x_at) ^ static_cast<unsigned>(k * 32);
+      slot = slot + 1 == kStages ? 0 : slot + 1;
+      if (warp_col >= count) continue;
+      auto& steps = memory.steps[warp_id() / kWarpsM];
+      Type::prepare(s.w, steps);
+      const int col0 = warp_col + lane / 16 * 8 + lane % 8;
+      const unsigned x_at = shared_at(&s.x[col0][(lane / 8 % 2 ^ (col0 & 7)) * 16]);
+      const int blocks = min(kBlocks, end - b0);
 
-      // One block of 32; the first of a segment closes the one before. Products run one column group ahead,
-      // into the next block.
-      const auto block = [&](auto is_first) {
+      // One block of 32; the first of a segment closes the one before.
+      const auto block = [&](int k, auto is_first) {
         constexpr bool kFirst = decltype(is_first)::value;
-#pragma unroll
-        for (int j = 0; j < kGroups; ++j) {
-          if (j % 2 == 0 && j + 2 < kGroups) {
-            load_matrices(x_now + static_cast<unsigned>((j + 2) * kWarpsN * 8 * 32 * kBlocks),
-                          x[j / 2 % 2 ^ 1]);
+        uint32_t w[2][4], x[2][4];
+        float sw[4], mw[4];
+        int c[2][2][4];
+        [[maybe_unused]] int sums[2][4];
+        const unsigned at = x_at ^ static_cast<unsigned>(k * 32);
+        load_matrices(at, x[0]);
+        Type::load(s.w, steps, k, w, sw, mw);
+        const auto dots = [&](int j) {
+          const uint32_t* b = x[j / 2 % 2] + j % 2 * 2;
+          dot_k32(w[0], b, c[j % 2][0]);
+          dot_k32(w[1], b, c[j % 2][1]);
+          if constexpr (Type::kMin) {
+            constexpr uint32_t ones[4] = {0x01010101u, 0x01010101u, 0x01010101u, 0x01010101u};
+            dot_k32(ones, b, sums[j % 2]);
           }
-          if (j + 1 < kGroups) dots(j + 1);
-          const float2 d =
-              *reinterpret_cast<const float2*>(&s.d[k_now][(j * kWarpsN + warp_group) * 8 + lane % 4 * 2]);
+        };
+        dots(0);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          if (j % 2 == 0 && j < 6)
+            load_matrices(at + static_cast<unsigned>((j + 2) * 8 * 32 * kBlocks), x[j / 2 % 2 ^ 1]);
+          if (j < 7) dots(j + 1);
+          const float2 d = *reinterpret_cast<const float2*>(&s.d[k][warp_col + j * 8 + lane % 4 * 2]);
           [[maybe_unused]] float sum[2];
           if constexpr (Type::kMin) sum[0] = as_float(sums[j % 2][0]), sum[1] = as_float(sums[j % 2][1]);
 #pragma unroll
@@ -376,30 +344,28 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 4 / kWarpsN) matmul_ti
             y = __fmaf_rn(sw[i / 2] * di, dot, kFirst ? 0.0f : y);
             if constexpr (Type::kMin) y = __fmaf_rn(-(mw[i / 2] * di), sum[i % 2], y);
           }
-          if ((j + 1) % kGrain == 0 && j + 1 >= groups) break;
+          if (kRagged && warp_col + j * 8 + 8 >= count) break;
         }
       };
-      if (b == segment_begin) {
-        segment_begin = segment_start(n, ++segment);
-        block(std::true_type{});
-      } else {
-        block(std::false_type{});
+#pragma unroll 1
+      for (int k = 0; k < blocks; ++k) {
+        if (b0 + k == segment_begin) {
+          segment_begin = segment_start(n, ++segment);
+          block(k, std::true_type{});
+        } else {
+          block(k, std::false_type{});
+        }
       }
-      x_now = x_next;
-      load_matrices(x_now, x[0]);
-      Type::load_codes(s_next.w, k, w);
-      Type::load_scales(s_next.w, steps, k, sw, mw);
-      dots(0);
     }
     asm volatile("cp.async.wait_all;");
     __syncthreads();
     float* y = split ? params.partial + int64_t{part} * a.T * a.w.rows : a.y;
     const int64_t ldy = split ? a.w.rows : a.ldy;
 #pragma unroll
-    for (int j = 0; j < kGroups; ++j) {
+    for (int j = 0; j < 8; ++j) {
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const int t = (j * kWarpsN + warp_group) * 8 + lane % 4 * 2 + i % 2;
+        const int t = warp_col + j * 8 + lane % 4 * 2 + i % 2;
         const int m = m0 + warp_id() % kWarpsM * 32 + lane / 4 + i / 2 * 8;
         if (t < count && m < a.w.rows) {
           y[int64_t{t0 + t} * ldy + m] = total[i / 4][j][i % 4] + acc[i / 4][j][i % 4];
@@ -420,16 +386,27 @@ __global__ void join_parts(TileParams params) {
   a.y[i / a.w.rows * a.ldy + i % a.w.rows] = y;
 }
 
-template <class Type, int kWarpsN>
+// Shared memory of a block that the device allows (the smaller chips of the 8.x series: 99 KiB).
+inline size_t most_shared() {
+  static const size_t most = [] {
+    int device = 0, bytes = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return static_cast<size_t>(bytes);
+  }();
+  return most;
+}
+
+template <class Type, int kWarpsN, bool kRagged>
 void launch(Queue& queue, const TileParams& p) {
   using Memory = Shared<Type, kWarpsN>;
   static const cudaError_t raised = cudaFuncSetAttribute(
-      matmul_tiles<Type, kWarpsN>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory));
+      matmul_tiles<Type, kWarpsN, kRagged>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory));
   static_cast<void>(raised);  // a refusal shows when the launch fails
   const MatmulParams& a = p.m;
   const unsigned y =
       a.expert_begin != nullptr ? static_cast<unsigned>(a.experts) : blocks_for(a.T, Memory::kCols);
-  queue.launch(matmul_tiles<Type, kWarpsN>,
+  queue.launch(matmul_tiles<Type, kWarpsN, kRagged>,
                dim3(blocks_for(a.w.rows, kRows), y, p.partial != nullptr ? 8 : 1), 32 * kWarpsM * kWarpsN,
                sizeof(Memory), p);
 }
@@ -437,7 +414,8 @@ void launch(Queue& queue, const TileParams& p) {
 template <class Type>
 bool launch_tiles(Queue& queue, const MatmulParams& a) {
   TileParams p{a, nullptr};
-  if (a.expert_begin != nullptr || a.T <= 64) return launch<Type, 2>(queue, p), true;
+  if (sizeof(Shared<Type, 2>) > most_shared()) return false;
+  if (a.expert_begin != nullptr || a.T <= 64) return launch<Type, 1, true>(queue, p), true;
   // Few tiles and a long K: one part of K to a block. A part begins at whole words of scales.
   const int64_t n = a.w.cols / 32, tiles = int64_t{blocks_for(a.w.rows, kRows)} * blocks_for(a.T, 128);
   const bool few = tiles * 4 <= queue.processors() || (tiles * 2 <= queue.processors() && n >= 160);
@@ -445,7 +423,7 @@ bool launch_tiles(Queue& queue, const MatmulParams& a) {
     p.partial = static_cast<float*>(queue.scratch(static_cast<size_t>(8 * a.T * a.w.rows) * sizeof(float)));
     if (p.partial == nullptr) return true;
   }
-  launch<Type, 4>(queue, p);
+  launch<Type, 2, false>(queue, p);
   if (p.partial != nullptr) queue.launch(join_parts, blocks_for(a.T * a.w.rows, 256), 256, 0, p);
   return true;
 }

@@ -53,6 +53,25 @@ ParityCases<ops::QsaAttentionArgs> long_passes() {
   return cases;
 }
 
+// Selection for enough tokens for the tiled scores; the last token is alone in its tile.
+ParityCases<ops::QsaSelectArgs> long_selections() {
+  ParityCases<ops::QsaSelectArgs> cases;
+  for (const int64_t position0 : {0, 130, 1999}) {
+    cases.push_back(
+        {"position " + std::to_string(position0), 69, [=](TestArena& a) {
+           const int64_t T = 69, ni = 4, di = 128, r = 4, budget = 20;
+           const auto n = [](int64_t v) { return static_cast<size_t>(v); };
+           const float* iq = a.floats(n(T * ni * di));
+           const float* keys = a.floats(n((position0 + T) / r * di));
+           return ops::QsaSelectArgs{
+               iq, keys,  a.output<int32_t>(n(T * budget)), a.output<int32_t>(n(T)), T, position0, ni, di,
+               r,  budget};
+         }});
+  }
+  return cases;
+}
+
+TEST(CudaAttentionParity, LongSelections) { check_cuda_parity(long_selections()); }
 TEST(CudaAttentionParity, LongPasses) { check_cuda_parity(long_passes()); }
 TEST(CudaAttentionParity, Attention) { check_cuda_parity(ops::qsa_attention_cases()); }
 
