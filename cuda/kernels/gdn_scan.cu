@@ -6,8 +6,8 @@
 // the model's 16 key and 48 value heads that is 512 warps, one for each scheduler of a large GPU, so nothing
 // but the warp's own independent work hides a latency. Bound: 4*D*D operations per head and token (186 cycles
 // a token on 132 processors). The chain is k.S -> 3 shuffles -> d -> S; the q products and decay*S are there
-// to fill the waits. That needs the token's work in one basic block: a branch that the compiler takes for
-// divergent would split it at every shuffle, so loads are predicated, never skipped.
+// to fill the waits, and the next token's loads are under way. q sums wait in shared memory, in their eight
+// parts, until a tile of tokens is done. Copies into tiles are predicated, never branched round.
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
 
