@@ -1,6 +1,5 @@
-// Speed of the CUDA backend on a synthetic model at the published widths: reading prompts, writing, and the
-// GDN scan alone. Run the parity tests first; this program only checks that logits are finite.
-//   cuda_bench scan | model FILE [LAYERS] [write LAYERS GATEUP DOWN DENSE into FILE first: --make]
+// Speed of the CUDA backend on a synthetic model at the published widths: reading prompts, writing, and
+// single operations. Run the parity tests first; this program checks no results.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -94,6 +93,104 @@ void bench_scan(CudaBackend& b) {
   }
 }
 
+// Weights of standard deviation 1/sqrt(K), `copies` matrices of the same values.
+ops::WeightMatrix random_weights(CudaBackend& b, WeightType type, int64_t M, int64_t K, int64_t copies = 1) {
+  static std::vector<std::vector<std::byte>> kept;  // placed memory must stay
+  const size_t row = weight_row_bytes(type, K);
+  const size_t bytes = static_cast<size_t>(M) * row;
+  kept.emplace_back(bytes * static_cast<size_t>(copies));
+  auto& data = kept.back();
+  fill_random(type, 1 / std::sqrt(static_cast<double>(K)), kept.size(), std::span(data).first(bytes));
+  for (size_t i = 1; i < static_cast<size_t>(copies); ++i)
+    std::copy_n(data.begin(), bytes, data.begin() + static_cast<std::ptrdiff_t>(i * bytes));
+  return {must(b.place(data.data(), data.size())), type, M, K, row};
+}
+
+ops::QuantizedRows quantized(CudaBackend& b, const float* x, int64_t T, int64_t K) {
+  const auto n = static_cast<size_t>(T * K);
+  ops::QuantizedRows q;
+  q.codes = static_cast<int8_t*>(must(b.allocate(n)));
+  q.d = static_cast<float*>(must(b.allocate(n / 8)));
+  q.sums = static_cast<int16_t*>(must(b.allocate(n / 8)));
+  b.run(ops::QuantizeArgs{x, q, T, K});
+  return q;
+}
+
+// The products of a prompt pass, each alone; the weights of one matrix repeated, so small ones stay in L2.
+void bench_products(CudaBackend& b) {
+  struct Shape {
+    WeightType type;
+    int64_t M, K, experts;
+  };
+  const int64_t most = 2048, slots = 10;
+  const float* x = random_floats(b, static_cast<size_t>(most * 10240), -1, 1);
+  auto* y = static_cast<float*>(must(b.allocate(static_cast<size_t>(most * slots * 12288) * 4)));
+  for (const Shape& s : {Shape{WeightType::kQ8_0, 10240, 2560, 0}, Shape{WeightType::kQ8_0, 2560, 6144, 0},
+                         Shape{WeightType::kQ8_0, 320, 10240, 0}, Shape{WeightType::kQ8_0, 10240, 320, 0},
+                         Shape{WeightType::kQ8_0, 640, 2560, 0}, Shape{WeightType::kQ4_K, 640, 2560, 512},
+                         Shape{WeightType::kIQ4_NL, 2560, 640, 512}, Shape{WeightType::kF32, 512, 2560, 0},
+                         Shape{WeightType::kF32, 48, 2560, 0}, Shape{WeightType::kF32, 4, 10240, 0}}) {
+    const ops::WeightMatrix w = random_weights(b, s.type, s.M, s.K, std::max<int64_t>(s.experts, 1));
+    for (int64_t T : {512, 2048}) {
+      double us = 0;
+      const int64_t rows = s.experts > 0 ? T * slots : T;
+      const ops::QuantizedRows q = quantized(b, x, s.experts > 0 && s.K == 640 ? rows : T, s.K);
+      if (s.experts > 0) {
+        std::mt19937 rng(5);
+        std::vector<std::vector<int32_t>> of(static_cast<size_t>(s.experts));
+        for (int64_t i = 0; i < rows; ++i) of[rng() % of.size()].push_back(static_cast<int32_t>(i / slots));
+        std::vector<int32_t> begin{0}, row;
+        for (const auto& e : of) {
+          row.insert(row.end(), e.begin(), e.end());
+          begin.push_back(static_cast<int32_t>(row.size()));
+        }
+        auto* begins = static_cast<int32_t*>(must(b.allocate(begin.size() * 4)));
+        auto* from = static_cast<int32_t*>(must(b.allocate(row.size() * 4)));
+        b.write(begins, begin.data(), begin.size() * 4);
+        b.write(from, row.data(), row.size() * 4);
+        const ops::MatmulGroupedArgs a{{w, s.experts, static_cast<size_t>(s.M) * w.row_bytes},
+                                       x,
+                                       q,
+                                       begins,
+                                       s.K == 640 ? nullptr : from,
+                                       y,
+                                       rows};
+        us = microseconds(b, 4, [&] { b.run(a); });
+      } else {
+        us = microseconds(b, 8, [&] { b.run(ops::MatmulArgs{w, x, q, y, T, s.M}); });
+      }
+      std::printf("%-8s %6lld x %6lld%s T %5lld: %8.1f us, %6.1f T op/s\n",
+                  std::string(weight_type_name(s.type)).c_str(), static_cast<long long>(s.M),
+                  static_cast<long long>(s.K), s.experts > 0 ? " experts" : "", static_cast<long long>(T), us,
+                  2e-6 * static_cast<double>(s.M * s.K * rows) / us);
+    }
+  }
+}
+
+// Selection and attention of a pass of 2048 tokens that ends at `context`.
+void bench_attention(CudaBackend& b) {
+  const int64_t T = 2048, longest = 131072, nq = 24, nkv = 2, dh = 256, ni = 4, di = 128, r = 4, budget = 512;
+  const auto n = [](int64_t x) { return static_cast<size_t>(x); };
+  const float* q = random_floats(b, n(T * nq * 2 * dh), -1, 1);
+  const float* iq = random_floats(b, n(T * ni * di), -1, 1);
+  const float* keys = random_floats(b, n(longest / r * di), -1, 1);
+  float* kv32 = random_floats(b, n(longest * nkv * dh), -1, 1);
+  auto* kv = must(b.allocate(n(longest * nkv * dh) * 2));
+  b.run(ops::KvStoreArgs{kv32, nkv * dh, kv, ops::KvType::kF16, longest, nkv * dh, 0});
+  auto* kept = static_cast<int32_t*>(must(b.allocate(n(T * budget) * 4)));
+  auto* count = static_cast<int32_t*>(must(b.allocate(n(T) * 4)));
+  auto* out = static_cast<float*>(must(b.allocate(n(T * nq * dh) * 4)));
+  for (int64_t context : {int64_t{2048}, int64_t{8192}, int64_t{32768}, longest}) {
+    const ops::QsaSelectArgs s{iq, keys, kept, count, T, context - T, ni, di, r, budget};
+    const double select = microseconds(b, 1, [&] { b.run(s); });
+    const ops::QsaAttentionArgs a{q,  kv, kv,    ops::KvType::kF16, kept, count, out, T, context - T, nq, nkv,
+                                  dh, r,  budget};
+    const double attention = microseconds(b, 1, [&] { b.run(a); });
+    std::printf("context %6lld: select %9.1f us, attention %9.1f us\n", static_cast<long long>(context),
+                select, attention);
+  }
+}
+
 void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_t longest) {
   auto model = must(Model::load(path, b));
   ModelConfig config = model->config();
@@ -121,7 +218,7 @@ void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_
   std::vector<float> logits(static_cast<size_t>(config.V));
   ReadOptions options;
   options.out = logits.data();
-  for (int64_t T : {512, 2048, 8192, 32768}) {
+  for (int64_t T : {512, 2048, 8192, 32768, 131072}) {
     if (T > longest) break;
     double best = 1e9;
     std::unique_ptr<SequenceState> state;
@@ -168,6 +265,8 @@ int run(int argc, char** argv) {
   auto b = must(CudaBackend::create(0));
   const std::string what = argc > 1 ? argv[1] : "scan";
   if (what == "scan") return bench_scan(*b), 0;
+  if (what == "products") return bench_products(*b), 0;
+  if (what == "attention") return bench_attention(*b), 0;
   if (what == "make" && argc >= 4) {
     SynthOptions o;
     o.config = synth_real_sizes(std::atoi(argv[3]));
@@ -186,7 +285,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   std::fprintf(stderr,
-               "cuda_bench scan | make FILE LAYERS [EXPERTS] | model FILE LAYERS LONGEST [nograph]\n");
+               "cuda_bench scan | products | attention | make FILE LAYERS [EXPERTS] | model FILE LAYERS "
+               "LONGEST [nograph]\n");
   return 2;
 }
 

@@ -28,6 +28,7 @@ bool matmul_row(Queue&, const MatmulParams* products, int count);
 // A grouped product of slots' rows and a dense one of one row, whose inputs are silu(g)*u.
 bool matmul_gated(Queue&, const MatmulParams (&a)[2], const float* const (&g)[2], const float* const (&u)[2]);
 bool matmul_prompt(Queue&, const MatmulParams&);
+bool matmul_tiles(Queue&, const MatmulParams&);
 
 #if defined(__CUDACC__)
 

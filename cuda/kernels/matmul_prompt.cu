@@ -1,6 +1,6 @@
-// Matrix products with many rows of x, on the int8 tensor cores: one m16n8k32 instruction is the exact
-// integer dot of a block of 32 for 16 rows of W and 8 rows of x; its steps are then added in float32 in block
-// order.
+// Matrix products with many rows of x for every type, on the int8 tensor cores; matmul_tiles.cu is faster for
+// the types and sizes that it takes. One m16n8k32 instruction is the exact integer dot of a block of 32 for 16
+// rows of W and 8 rows of x; its steps are then added in float32 in block order.
 //
 // A block of 8 warps computes 128 rows of W by 64 rows of x; a warp 16 by 64, so that a tile with few rows of
 // x skips the rest without idle warps. Per turn two blocks of 32 (64 values) are decoded to int8 in shared
@@ -249,6 +249,7 @@ bool launch_prompt(Queue& queue, const MatmulParams& a) {
 bool matmul_prompt(Queue& queue, const MatmulParams& a) {
   if (is_plain_float(a.w.type)) return false;
   if (a.expert_begin != nullptr ? 2 * a.T < a.experts : a.T < 16) return false;
+  if (matmul_tiles(queue, a)) return true;
   switch (a.w.type) {
     case WeightType::kQ8_0:
       if (a.w.split) return launch_prompt<OneStep<SplitQ8_0>>(queue, a);

@@ -70,7 +70,7 @@ __global__ void qsa_attention_any(ops::QsaAttentionArgs a) {
 }  // namespace
 
 void run(Queue& queue, const ops::QsaAttentionArgs& a) {
-  if (a.T == 0 || attention_heads(queue, a)) return;
+  if (a.T == 0 || attention_tiles(queue, a) || attention_heads(queue, a)) return;
   queue.launch(qsa_attention_any, blocks_for(a.T * a.nq, 4), 128, static_cast<size_t>(a.dh) * 2 * 4 * 4, a);
 }
 

@@ -7,7 +7,8 @@
 namespace argon::cuda {
 
 class Queue;
-// The kernels of qsa_attention_heads.cu; false when they do not take this shape.
+// The kernels of qsa_attention_tiles.cu and qsa_attention_heads.cu; false when they do not take this shape.
+bool attention_tiles(Queue& queue, const ops::QsaAttentionArgs& a);
 bool attention_heads(Queue& queue, const ops::QsaAttentionArgs& a);
 
 struct Kept {

@@ -3,6 +3,7 @@
 // in ascending order, equal keys from the left as far as the budget reaches.
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
+#include "cuda/kernels/matmul.cuh"
 
 namespace argon::cuda {
 namespace {
@@ -52,6 +53,53 @@ __global__ void __launch_bounds__(kThreads) qsa_scores(SelectParams p) {
       score = score + (s > 0.0f ? s : 0.0f);
     }
     if (lane_id() == 0) p.keys[blockIdx.y * p.stride + b] = order_key(score);
+  }
+}
+
+constexpr int kTileTokens = 4, kTileKeys = 4, kTileSteps = 16;
+
+// The same for 4 heads of 128 and many tokens: a warp takes 4 tokens by 4 blocks at a time, the queries in
+// its registers, and folds the 64 sums together.
+__global__ void __launch_bounds__(kThreads) qsa_scores_tiles(SelectParams p) {
+  constexpr int kNi = 4, kDi = 128, kRows = kTileTokens * kNi;
+  const ops::QsaSelectArgs& a = p.a;
+  const int lane = lane_id();
+  const int64_t row0 = int64_t{blockIdx.y} * kTileTokens, t0 = p.t0 + row0;
+  const auto blocks_of = [&](int64_t t) { return (a.position0 + t + 1) / a.r; };
+  const int64_t last = t0 + kTileTokens - 1 < a.T ? t0 + kTileTokens - 1 : a.T - 1;
+  const int64_t most = blocks_of(last);
+  if (most <= a.budget) return;
+  float q[kRows][kDi / 32];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    const int64_t t = t0 + i / kNi < a.T ? t0 + i / kNi : a.T - 1;
+#pragma unroll
+    for (int j = 0; j < kDi / 32; ++j) q[i][j] = a.iq[(t * kNi + i % kNi) * kDi + 32 * j + lane];
+  }
+  // After the fold an even lane and the next one hold the heads of one block and token.
+  const int key = lane / 2 / kTileTokens, token = lane / 2 % kTileTokens;
+  const int64_t own_blocks = t0 + token < a.T ? blocks_of(t0 + token) : 0;
+  uint32_t* to = p.keys + (row0 + token) * p.stride;
+  const int64_t first = (int64_t{blockIdx.x} * (kThreads / 32) + warp_id()) * kTileKeys * kTileSteps;
+  for (int step = 0; step < kTileSteps; ++step) {
+    const int64_t b = first + step * kTileKeys;
+    if (b >= most) break;
+    float sums[kTileKeys * kRows] = {};
+#pragma unroll
+    for (int k = 0; k < kTileKeys; ++k) {
+      const float* from = a.keys + (b + k < most ? b + k : most - 1) * kDi + lane;
+#pragma unroll
+      for (int j = 0; j < kDi / 32; ++j) {
+        const float x = from[32 * j];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) sums[k * kRows + i] = __fmaf_rn(q[i][j], x, sums[k * kRows + i]);
+      }
+    }
+    fold_many<kTileKeys * kRows>(sums);
+    const float r0 = sums[0] > 0.0f ? sums[0] : 0.0f, r1 = sums[1] > 0.0f ? sums[1] : 0.0f;
+    const float r2 = __shfl_xor_sync(kAllLanes, r0, 1), r3 = __shfl_xor_sync(kAllLanes, r1, 1);
+    const float score = (((0.0f + r0) + r1) + r2) + r3;
+    if (lane % 2 == 0 && b + key < own_blocks) to[b + key] = order_key(score);
   }
 }
 
@@ -144,7 +192,13 @@ void run(Queue& queue, const ops::QsaSelectArgs& a) {
   for (int64_t t = 0; t < a.T; t += rows) {
     const auto n = static_cast<unsigned>(a.T - t < rows ? a.T - t : rows);
     const SelectParams p{a, t, most, keys};
-    queue.launch(qsa_scores, dim3(blocks_for(most, 64), n), kThreads, 0, p);
+    if (a.ni == 4 && a.di == 128 && n >= 64) {
+      queue.launch(qsa_scores_tiles,
+                   dim3(blocks_for(most, kThreads / 32 * kTileKeys * kTileSteps), blocks_for(n, kTileTokens)),
+                   kThreads, 0, p);
+    } else {
+      queue.launch(qsa_scores, dim3(blocks_for(most, 64), n), kThreads, 0, p);
+    }
     queue.launch(qsa_pick, n, kThreads, 0, p);
   }
 }

@@ -8,6 +8,71 @@ namespace {
 
 TEST(CudaAttentionParity, BlockKeys) { check_cuda_parity(ops::qsa_block_keys_cases()); }
 TEST(CudaAttentionParity, Select) { check_cuda_parity(ops::qsa_select_cases()); }
+// Passes long enough for the prompt kernel, which the shared cases are too short for.
+ParityCases<ops::QsaAttentionArgs> long_passes() {
+  ParityCases<ops::QsaAttentionArgs> cases;
+  struct Size {
+    int64_t T, position0, nq, budget;
+  };
+  for (const Size& s : {Size{70, 0, 6, 0}, Size{66, 230, 24, 0}, Size{67, 700, 10, 40}}) {
+    cases.push_back(
+        {"T " + std::to_string(s.T) + ", position " + std::to_string(s.position0), s.T, [=](TestArena& a) {
+           const int64_t nkv = 2, dh = 256, r = 4, tokens = s.position0 + s.T;
+           const auto n = [](int64_t v) { return static_cast<size_t>(v); };
+           const auto cache = [&]() -> const void* {
+             const float* values = a.floats(n(tokens * nkv * dh));
+             std::vector<uint16_t> halves(n(tokens * nkv * dh));
+             for (size_t i = 0; i < halves.size(); ++i) halves[i] = f32_to_f16(values[i]);
+             return a.copy(halves);
+           };
+           // Every third block from the front, so far as the budget reaches.
+           std::vector<int32_t> kept, count;
+           for (int64_t t = 0; t < s.T; ++t) {
+             for (int64_t i = 0; i < s.budget; ++i) kept.push_back(static_cast<int32_t>(3 * i + t % 3));
+             count.push_back(s.budget > 0 ? static_cast<int32_t>(s.budget) : ops::kAllBlocks);
+           }
+           if (kept.empty()) kept.push_back(0);
+           const float* q = a.floats(n(s.T * s.nq * 2 * dh));
+           const void *k = cache(), *v = cache();
+           return ops::QsaAttentionArgs{q,
+                                        k,
+                                        v,
+                                        ops::KvType::kF16,
+                                        a.copy(kept),
+                                        a.copy(count),
+                                        a.output<float>(n(s.T * s.nq * dh)),
+                                        s.T,
+                                        s.position0,
+                                        s.nq,
+                                        nkv,
+                                        dh,
+                                        r,
+                                        s.budget};
+         }});
+  }
+  return cases;
+}
+
+// Selection for enough tokens for the tiled scores; the last token is alone in its tile.
+ParityCases<ops::QsaSelectArgs> long_selections() {
+  ParityCases<ops::QsaSelectArgs> cases;
+  for (const int64_t position0 : {0, 130, 1999}) {
+    cases.push_back(
+        {"position " + std::to_string(position0), 69, [=](TestArena& a) {
+           const int64_t T = 69, ni = 4, di = 128, r = 4, budget = 20;
+           const auto n = [](int64_t v) { return static_cast<size_t>(v); };
+           const float* iq = a.floats(n(T * ni * di));
+           const float* keys = a.floats(n((position0 + T) / r * di));
+           return ops::QsaSelectArgs{
+               iq, keys,  a.output<int32_t>(n(T * budget)), a.output<int32_t>(n(T)), T, position0, ni, di,
+               r,  budget};
+         }});
+  }
+  return cases;
+}
+
+TEST(CudaAttentionParity, LongSelections) { check_cuda_parity(long_selections()); }
+TEST(CudaAttentionParity, LongPasses) { check_cuda_parity(long_passes()); }
 TEST(CudaAttentionParity, Attention) { check_cuda_parity(ops::qsa_attention_cases()); }
 
 }  // namespace

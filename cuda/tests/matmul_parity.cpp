@@ -17,7 +17,8 @@ ParityCases<MatmulArgs> large_cases() {
       int64_t M, K, T;
     };
     for (const Size& s : {Size{130, 2560, 1}, Size{200, 1280, 16}, Size{300, 512, 67}, Size{129, 768, 130},
-                          Size{256, 2560, 65}}) {
+                          Size{256, 2560, 65}, Size{140, 2048, 200}, Size{130, 320, 70}}) {
+      if (s.K % weight_type_info(type).block_length != 0) continue;
       cases.push_back({std::string(weight_type_name(type)) + ", M " + std::to_string(s.M) + ", K " +
                            std::to_string(s.K) + ", T " + std::to_string(s.T),
                        s.T, [=](TestArena& a) {
@@ -39,10 +40,13 @@ ParityCases<MatmulGroupedArgs> large_grouped_cases() {
   for (WeightType type :
        {WeightType::kQ8_0, WeightType::kQ4_K, WeightType::kIQ4_NL, WeightType::kQ4_0, WeightType::kQ6_K}) {
     for (const int64_t S : {6, 40, 400}) {
-      for (const bool gather : {false, true}) {
+      for (const int64_t K : {640, 768}) {
+        if (K % weight_type_info(type).block_length != 0) continue;
+        const bool gather = K == 768;
         cases.push_back(
-            {std::string(weight_type_name(type)) + ", S " + std::to_string(S), S, [=](TestArena& a) {
-               const int64_t E = 6, M = 144, K = 768, T = gather ? S / 2 : S;
+            {std::string(weight_type_name(type)) + ", S " + std::to_string(S) + ", K " + std::to_string(K), S,
+             [=](TestArena& a) {
+               const int64_t E = 6, M = 144, T = gather ? S / 2 : S;
                MatmulGroupedArgs m{};
                m.w.first = ops::matmul_case_weights(a, type, E * M, K);
                m.w.first.rows = M;
