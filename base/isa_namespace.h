@@ -14,12 +14,16 @@
 #define ARGON_ISA_NS isa_metal
 #elif defined(__CUDACC__)
 #define ARGON_ISA_NS isa_cuda
+#elif defined(ARGON_EMULATE_AVX512)
+#define ARGON_ISA_NS isa_emulated
 #elif defined(__AMX_INT8__)
 #define ARGON_ISA_NS isa_amx
 #elif defined(__AVX512F__)
 #define ARGON_ISA_NS isa_avx512
 #elif defined(__AVX2__)
 #define ARGON_ISA_NS isa_avx2
+#elif defined(__ARM_FEATURE_DOTPROD)
+#define ARGON_ISA_NS isa_neon
 #elif defined(__FMA__)
 #define ARGON_ISA_NS isa_fma
 #else

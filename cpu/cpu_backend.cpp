@@ -5,6 +5,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__linux__)
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+#endif
 
 #include "formats/format.h"
 #include "ops/routes.h"
@@ -13,31 +27,79 @@ namespace argon {
 
 using ops::Isa;
 
-Isa detect_isa() {
+namespace {
+
 #if defined(__x86_64__)
-  __builtin_cpu_init();  // looks at CPUID and at what the operating system saves (XCR0)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-    return Isa::kAvx2;
-  }
+constexpr std::string_view kIsaNames[] = {"scalar", "avx2", "avx512", "amx"};
+
+// Linux gives the tile registers only to a process that asks for them; its later threads have them too.
+bool tiles_allowed() {
+#if defined(__linux__)
+  constexpr unsigned kTileFeatures = 1u << 24 | 1u << 25;  // CPUID 7.0 EDX: AMX-TILE, AMX-INT8
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kTileFeatures) != kTileFeatures)
+    return false;
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
 #endif
-  return Isa::kScalar;
 }
 
-std::string_view isa_name(Isa isa) {
-  constexpr std::string_view names[] = {"scalar", "avx2", "avx512", "amx"};
-  return names[static_cast<size_t>(isa)];
+// __builtin_cpu_supports looks at CPUID and at what the operating system saves (XCR0).
+Isa find_isa() {
+  __builtin_cpu_init();
+  const bool avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  if (!avx2) return Isa::kScalar;
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512vnni");
+  if (!avx512) return Isa::kAvx2;
+  return tiles_allowed() ? Isa::kAmx : Isa::kAvx512;
 }
+#elif defined(__aarch64__)
+constexpr std::string_view kIsaNames[] = {"scalar", "neon"};
+
+Isa find_isa() {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? Isa::kNeon : Isa::kScalar;
+#elif defined(__APPLE__)
+  return Isa::kNeon;  // every Arm processor that macOS runs on has the dot product
+#else
+  return Isa::kScalar;
+#endif
+}
+#else
+constexpr std::string_view kIsaNames[] = {"scalar"};
+
+Isa find_isa() { return Isa::kScalar; }
+#endif
+
+}  // namespace
+
+Isa detect_isa() {
+  static const Isa isa = find_isa();
+  return isa;
+}
+
+std::string_view isa_name(Isa isa) { return kIsaNames[static_cast<size_t>(isa)]; }
 
 Result<Isa> parse_isa(std::string_view name) {
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2}) {
-    if (name != isa_name(isa)) continue;
+  std::string known;
+  for (size_t level = 0; level < std::size(kIsaNames); ++level) {
+    const Isa isa = static_cast<Isa>(level);
+    if (name != isa_name(isa)) {
+      known += (known.empty() ? "" : ", ") + std::string(isa_name(isa));
+      continue;
+    }
     if (isa > detect_isa()) {
       return unsupported("this processor has no " + std::string(name) + " (it has up to " +
                          std::string(isa_name(detect_isa())) + ")");
     }
     return isa;
   }
-  return bad_input("unknown instruction set '" + std::string(name) + "': wanted scalar or avx2");
+  return bad_input("unknown instruction set '" + std::string(name) + "': wanted one of " + known);
 }
 
 std::string CpuBackend::name() const {

@@ -13,7 +13,28 @@
 
 namespace argon::ops {
 
+// The instruction set levels of the processor family that this is compiled for, each holding those before it,
+// and ARGON_IF_<isa>(...): its arguments where the level exists, nothing elsewhere. So a table can name the
+// kernels of all families.
+#if defined(__x86_64__)
 enum class Isa : int { kScalar = 0, kAvx2 = 1, kAvx512 = 2, kAmx = 3 };
+#define ARGON_IF_kAvx2(...) __VA_ARGS__
+#define ARGON_IF_kAvx512(...) __VA_ARGS__
+#define ARGON_IF_kAmx(...) __VA_ARGS__
+#define ARGON_IF_kNeon(...)
+#else
+#if defined(__aarch64__)
+enum class Isa : int { kScalar = 0, kNeon = 1 };  // kNeon: with the int8 dot product (Armv8.2 "asimddp")
+#define ARGON_IF_kNeon(...) __VA_ARGS__
+#else
+enum class Isa : int { kScalar = 0 };
+#define ARGON_IF_kNeon(...)
+#endif
+#define ARGON_IF_kAvx2(...)
+#define ARGON_IF_kAvx512(...)
+#define ARGON_IF_kAmx(...)
+#endif
+#define ARGON_IF_kScalar(...) __VA_ARGS__
 
 inline constexpr int64_t kAnyRows = std::numeric_limits<int64_t>::max();
 

@@ -8,7 +8,8 @@
 namespace argon::ops {
 
 #define ARGON_ROUTES_BEGIN(op, Args)
-#define ARGON_ROUTE(Args, fn, isa, min_rows, max_rows) void fn(const Args&, int64_t begin, int64_t end);
+#define ARGON_ROUTE(Args, fn, isa, min_rows, max_rows) \
+  ARGON_IF_##isa(void fn(const Args&, int64_t begin, int64_t end);)
 #define ARGON_ROUTES_END(op, Args)
 #include "ops/all_routes.inc"
 #undef ARGON_ROUTES_BEGIN
@@ -16,7 +17,8 @@ namespace argon::ops {
 #undef ARGON_ROUTES_END
 
 #define ARGON_ROUTES_BEGIN(op, Args) inline constexpr Route<Args> op##_routes[] = {
-#define ARGON_ROUTE(Args, fn, isa, min_rows, max_rows) {#fn, Isa::isa, min_rows, max_rows, fn},
+#define ARGON_ROUTE(Args, fn, isa, min_rows, max_rows) \
+  ARGON_IF_##isa({#fn, Isa::isa, min_rows, max_rows, fn}, )
 #define ARGON_ROUTES_END(op, Args)             \
   }                                            \
   ;                                            \

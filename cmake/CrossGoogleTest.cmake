@@ -1,0 +1,11 @@
+# GTest::gtest for another processor, from Debian's sources (package googletest).
+set(ARGON_GOOGLETEST /usr/src/googletest/googletest CACHE PATH "Sources of GoogleTest")
+if(NOT EXISTS ${ARGON_GOOGLETEST}/src/gtest-all.cc)
+  message(FATAL_ERROR "no GoogleTest sources in ${ARGON_GOOGLETEST}: install the Debian package googletest")
+endif()
+find_package(Threads REQUIRED)
+add_library(argon_googletest STATIC ${ARGON_GOOGLETEST}/src/gtest-all.cc)
+target_include_directories(argon_googletest SYSTEM PUBLIC ${ARGON_GOOGLETEST}/include PRIVATE ${ARGON_GOOGLETEST})
+target_compile_options(argon_googletest PRIVATE -w)
+target_link_libraries(argon_googletest PUBLIC Threads::Threads)
+add_library(GTest::gtest ALIAS argon_googletest)

@@ -1,0 +1,10 @@
+# Toolchain file: 64-bit Arm from Debian's cross compiler (g++-aarch64-linux-gnu), programs run by qemu-aarch64.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
+find_program(ARGON_QEMU_AARCH64 qemu-aarch64)
+if(ARGON_QEMU_AARCH64)
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${ARGON_QEMU_AARCH64})
+endif()

@@ -1,0 +1,153 @@
+// Tiles of unpacked weights on wide.h: 16 rows of W, one segment of the contract at a time, four codes of each row
+// side by side, so that a lane is a row of W; and the walk over a product's units.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/kernels/unpack_wide.h"
+#include "ops/matmul/matmul.h"
+
+namespace argon::ops {
+inline namespace ARGON_ISA_NS {
+
+// Rows of x that a product reads: row i of the call is row index[i] (or i) of q, and writes y + i*stride.
+struct XRows {
+  QuantizedRows q;
+  const int32_t* index;
+  int64_t count, K;
+  int64_t row(int64_t i) const { return index != nullptr ? index[i] : i; }
+};
+
+constexpr int64_t kMaxSegmentBlocks = 256;  // longer segments (K > 65536) take the step path
+
+inline bool fits_tile(int64_t K) { return (K / 32 + 7) / 8 <= kMaxSegmentBlocks; }
+
+template <class Format>
+inline Codes32 row_codes(const uint8_t* row, int64_t b, Steps* s) {
+  constexpr int kSubs = Format::kBlockValues / 32;
+  return Unpack<Format>::codes(row + (b / kSubs) * Format::kBlockBytes, static_cast<int>(b % kSubs), s);
+}
+
+// Whether codes of W are stored plus 128: where the instruction wants them unsigned and they can be negative, which
+// those of types with a minimum cannot.
+template <bool kHasMin>
+inline constexpr bool kOffset = kCodesNeedOffset && !kHasMin;
+
+// One segment of 16 rows of W: codes [block][group of 4 values][row][4], scales and minima [block][step][row].
+template <int kSteps, bool kHasMin>
+struct SegmentTile {
+  alignas(64) int8_t codes[kMaxSegmentBlocks * 512];
+  alignas(64) float sw[kMaxSegmentBlocks * kSteps * 16];
+  alignas(64) float mw[kHasMin ? kMaxSegmentBlocks * kSteps * 16 : 16];
+
+  // Blocks b0 .. b0+n-1 of `rows` rows (1..16); absent rows are zero.
+  template <class Format>
+  void fill(const uint8_t* w, size_t row_bytes, int rows, int64_t b0, int64_t n, bool offset) {
+    for (int64_t b = 0; b < n; ++b) {
+      Codes32 r[16];
+      for (int i = 0; i < 16; ++i) {
+        Steps s{};
+        r[i] = i < rows ? row_codes<Format>(w + static_cast<size_t>(i) * row_bytes, b0 + b, &s) : no_codes();
+        for (int step = 0; step < kSteps; ++step) {
+          sw[(b * kSteps + step) * 16 + i] = s.sw[step];
+          if constexpr (kHasMin) mw[(b * kSteps + step) * 16 + i] = s.mw[step];
+        }
+      }
+      interleave_rows(r, offset, codes + b * 512);
+    }
+  }
+};
+template <class Format>
+using TileOf = SegmentTile<Format::kSteps, Format::kHasMin>;
+
+// Where a dot begins: minus what the offset adds.
+template <int kSteps, bool kHasMin>
+inline Ints16 first_dot(const int16_t* sums, int step) {
+  if constexpr (!kOffset<kHasMin>) return zero_ints();
+  return weighted_sums(sums, kSteps == 1 || step == 0 ? -128 : 0,
+                       kSteps == 1 || step == 1 ? -128 : 0);
+}
+
+// acc += a step with the given scales, minima and dots, lanes being rows of W.
+template <int kSteps, bool kHasMin>
+inline Floats16 add_step(Floats16 acc, Floats16 sw, const float* mw, Ints16 dot, float d, const int16_t* sums,
+                         int step) {
+  const Floats16 d16 = set16(d);
+  acc = fma16(mul16(sw, d16), to_floats(dot), acc);
+  if constexpr (kHasMin) {
+    const Ints16 sum = weighted_sums(sums, kSteps == 1 || step == 0, kSteps == 1 || step == 1);
+    acc = fnma16(mul16(load16(mw), d16), to_floats(sum), acc);
+  }
+  return acc;
+}
+
+// Calls fn with a value of the type's format struct; false when it is no integer-code type.
+template <class Fn>
+inline bool with_format(WeightType type, Fn fn) {
+  switch (type) {
+#define ARGON_FORMAT(Format)  \
+  case WeightType::k##Format: \
+    fn(Format());             \
+    return true;
+    ARGON_FORMAT(Q8_0)
+    ARGON_FORMAT(Q4_0)
+    ARGON_FORMAT(Q4_1)
+    ARGON_FORMAT(Q5_0)
+    ARGON_FORMAT(Q5_1)
+    ARGON_FORMAT(Q2_K)
+    ARGON_FORMAT(Q3_K)
+    ARGON_FORMAT(Q4_K)
+    ARGON_FORMAT(Q5_K)
+    ARGON_FORMAT(Q6_K)
+    ARGON_FORMAT(IQ1_S)
+    ARGON_FORMAT(IQ1_M)
+    ARGON_FORMAT(IQ2_XXS)
+    ARGON_FORMAT(IQ2_XS)
+    ARGON_FORMAT(IQ2_S)
+    ARGON_FORMAT(IQ3_XXS)
+    ARGON_FORMAT(IQ3_S)
+    ARGON_FORMAT(IQ4_NL)
+    ARGON_FORMAT(IQ4_XS)
+    ARGON_FORMAT(MXFP4)
+    ARGON_FORMAT(NVFP4)
+    ARGON_FORMAT(Q2_0)
+#undef ARGON_FORMAT
+    default:
+      return false;
+  }
+}
+
+// Units begin .. end-1 of a product; rows(w, m0, m1, x, xrows, y, stride) does one tile.
+template <class Rows>
+inline void matmul_units(const MatmulArgs& a, int64_t begin, int64_t end, Rows rows) {
+  const XRows x{a.q, nullptr, a.T, a.w.cols};
+  for (int64_t m = begin * kMatmulTile; m < end * kMatmulTile && m < a.w.rows; m += kMatmulTile) {
+    rows(a.w, m, std::min(m + kMatmulTile, a.w.rows), a.x, x, a.y, a.ldy);
+  }
+}
+
+template <class Rows>
+inline void grouped_units(const MatmulGroupedArgs& a, int64_t begin, int64_t end, Rows rows) {
+  const int64_t tiles = (a.w.first.rows + kMatmulTile - 1) / kMatmulTile;
+  for (int64_t u = begin; u < end; ++u) {
+    const int64_t e = u / tiles, m = u % tiles * kMatmulTile, s0 = a.expert_begin[e];
+    WeightMatrix w = a.w.first;
+    XRows x{a.q, nullptr, a.expert_begin[e + 1] - s0, w.cols};
+    if (x.count == 0) continue;
+    w.data = static_cast<const uint8_t*>(w.data) + static_cast<size_t>(e) * a.w.expert_bytes;
+    const float* in = a.x;
+    if (a.slot_row != nullptr) {
+      x.index = a.slot_row + s0;
+    } else {
+      in += s0 * w.cols;
+      x.q.codes += s0 * w.cols;
+      x.q.d += s0 * (w.cols / 32);
+      x.q.sums += s0 * (w.cols / 16);
+    }
+    rows(w, m, std::min(m + kMatmulTile, w.rows), in, x, a.y + s0 * w.rows, w.rows);
+  }
+}
+
+}  // namespace ARGON_ISA_NS
+}  // namespace argon::ops
