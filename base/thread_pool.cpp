@@ -27,6 +27,10 @@ void pause_cpu() {
 // thread does not go to sleep inside one, short enough not to burn a core while the user thinks.
 constexpr int kSpins = 2000;
 
+// Units of one chunk at most. Where many units are empty (the experts that a token does not choose), larger
+// chunks would give one thread several full ones and another none.
+constexpr int64_t kMostUnits = 256;
+
 // CPUs that a cgroup v2 or v1 quota allows, rounded up; a large number when there is no quota.
 int cgroup_quota() {
   std::ifstream v2("/sys/fs/cgroup/cpu.max");
@@ -80,7 +84,7 @@ bool ThreadPool::run_one_chunk() {
 void ThreadPool::run_erased(int64_t units, int64_t grain, Call call, void* context) {
   if (units <= 0) return;
   const int64_t pieces = 4 * static_cast<int64_t>(size());
-  const int64_t chunk = std::max<int64_t>({1, grain, (units + pieces - 1) / pieces});
+  const int64_t chunk = std::max({int64_t{1}, grain, std::min(kMostUnits, (units + pieces - 1) / pieces)});
   if (workers_.empty() || chunk >= units) {
     call(context, 0, units);
     return;

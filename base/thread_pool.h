@@ -23,8 +23,8 @@ class ThreadPool {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls fn(begin, end) until the `units` units 0..units-1 have run once each, in chunks of about
-  // units/(4*size) and at least `grain`; returns when all have finished. One caller at a time; not to be
-  // called from inside a job.
+  // units/(4*size), but no more than 256, and at least `grain`; returns when all have finished. One caller at
+  // a time; not to be called from inside a job.
   template <class Fn>
   void run(int64_t units, int64_t grain, Fn&& fn) {
     using F = std::remove_reference_t<Fn>;

@@ -1,6 +1,7 @@
 // The gated delta rule in AVX2. The scan keeps 8 value columns in a vector, so a unit's state (D vectors)
 // stays in the first-level cache from token to token.
 #include <cstring>
+#include <type_traits>
 
 #include "cpu/kernels/quantize_avx2.h"
 #include "cpu/kernels/simd_avx2.h"
@@ -78,43 +79,90 @@ void gdn_pre_avx2(const GdnPreArgs& a, int64_t begin, int64_t end) {
   for (int64_t u = begin; u < end; ++u) u < a.s.hk ? key_head(a, u) : value_head(a, u - a.s.hk);
 }
 
-void gdn_scan_avx2(const GdnScanArgs& a, int64_t begin, int64_t end) {
+inline namespace ARGON_ISA_NS {
+
+// NV vectors of 8 value columns of one head, all tokens. Token t's change of the state is made when token t +
+// 1 reads it, so that each element is loaded and stored once per token.
+template <int NV>
+inline void scan_columns(const GdnScanArgs& a, int64_t head, int64_t column, float* S) {
   const GdnShape& s = a.s;
-  const int64_t groups = s.D / kGdnColumns, part = s.D / 8;
-  alignas(32) float S[kMaxD * 8];
-  for (int64_t u = begin; u < end; ++u) {
-    const int64_t j = u / groups, key = j % s.hk, column = (u % groups) * kGdnColumns;
-    float* state = a.state + j * s.D * s.D + column;
-    for (int64_t i = 0; i < s.D; ++i) _mm256_store_ps(S + 8 * i, _mm256_loadu_ps(state + i * s.D));
-    for (int64_t t = 0; t < s.T; ++t) {
-      const float* k = a.kn + (t * s.hk + key) * s.D;
-      const float* q = a.qn + (t * s.hk + key) * s.D;
-      const int64_t at = t * s.hv + j;
-      const __m256 decay = _mm256_set1_ps(a.gb[2 * at]), beta = _mm256_set1_ps(a.gb[2 * at + 1]);
-      __m256 pk[8], pq[8];
-      for (int p = 0; p < 8; ++p) pk[p] = pq[p] = _mm256_setzero_ps();
-      // Four parts at a time: eight independent chains.
-      for (int half = 0; half < 8; half += 4) {
-        for (int64_t i = 0; i < part; ++i) {
+  const int64_t part = s.D / 8, key = head % s.hk, width = 8 * NV;
+  float* state = a.state + head * s.D * s.D + column;
+  for (int64_t i = 0; i < s.D; ++i) {
+    for (int v = 0; v < NV; ++v)
+      _mm256_store_ps(S + width * i + 8 * v, _mm256_loadu_ps(state + i * s.D + 8 * v));
+  }
+  __m256 d[NV];
+  for (int v = 0; v < NV; ++v) d[v] = _mm256_setzero_ps();
+  __m256 decay = _mm256_set1_ps(1.0f);
+  const float* before = nullptr;  // the last token's key
+  for (int64_t t = 0; t < s.T; ++t) {
+    const float *k = a.kn + (t * s.hk + key) * s.D, *q = a.qn + (t * s.hk + key) * s.D;
+    const int64_t at = t * s.hv + head;
+    __m256 pk[NV][8], pq[NV][8];
+    // Two parts at a time: independent chains.
+    for (int p = 0; p < 8; p += 2) {
+      __m256 ak[2][NV], aq[2][NV];
 #pragma GCC unroll 4
-          for (int p = half; p < half + 4; ++p) {
-            const __m256 row = _mm256_load_ps(S + 8 * (p * part + i));
-            pk[p] = _mm256_fmadd_ps(_mm256_set1_ps(k[p * part + i]), row, pk[p]);
-            pq[p] = _mm256_fmadd_ps(_mm256_set1_ps(q[p * part + i]), row, pq[p]);
+      for (int i = 0; i < 2 * NV; ++i) ak[i / NV][i % NV] = aq[i / NV][i % NV] = _mm256_setzero_ps();
+      const auto rows = [&](auto change) {
+        for (int64_t r = 0; r < part; ++r) {
+#pragma GCC unroll 2
+          for (int j = 0; j < 2; ++j) {
+            const int64_t i = (p + j) * part + r;
+            const __m256 ki = _mm256_broadcast_ss(k + i), qi = _mm256_broadcast_ss(q + i);
+#pragma GCC unroll 2
+            for (int v = 0; v < NV; ++v) {
+              float* element = S + width * i + 8 * v;
+              __m256 row = _mm256_load_ps(element);
+              if constexpr (decltype(change)::value) {
+                row = _mm256_fmadd_ps(_mm256_broadcast_ss(before + i), d[v], _mm256_mul_ps(decay, row));
+                _mm256_store_ps(element, row);
+              }
+              ak[j][v] = _mm256_fmadd_ps(ki, row, ak[j][v]);
+              aq[j][v] = _mm256_fmadd_ps(qi, row, aq[j][v]);
+            }
           }
         }
+      };
+      before != nullptr ? rows(std::true_type()) : rows(std::false_type());
+      for (int j = 0; j < 2; ++j) {
+        for (int v = 0; v < NV; ++v) pk[v][p + j] = ak[j][v], pq[v][p + j] = aq[j][v];
       }
-      const __m256 m = _mm256_mul_ps(decay, sum_parts(pk));
-      const __m256 v = _mm256_loadu_ps(a.vc + at * s.D + column);
-      const __m256 d = _mm256_mul_ps(beta, _mm256_sub_ps(v, m));
-      for (int64_t i = 0; i < s.D; ++i) {
-        const __m256 row = _mm256_mul_ps(decay, _mm256_load_ps(S + 8 * i));
-        _mm256_store_ps(S + 8 * i, _mm256_fmadd_ps(_mm256_set1_ps(k[i]), d, row));
-      }
-      const __m256 kq = _mm256_set1_ps(a.kq[t * s.hk + key]);
-      _mm256_storeu_ps(a.o + at * s.D + column, _mm256_fmadd_ps(kq, d, _mm256_mul_ps(decay, sum_parts(pq))));
     }
-    for (int64_t i = 0; i < s.D; ++i) _mm256_storeu_ps(state + i * s.D, _mm256_load_ps(S + 8 * i));
+    decay = _mm256_set1_ps(a.gb[2 * at]);
+    const __m256 beta = _mm256_set1_ps(a.gb[2 * at + 1]), kq = _mm256_set1_ps(a.kq[t * s.hk + key]);
+    for (int v = 0; v < NV; ++v) {
+      const __m256 m = _mm256_mul_ps(decay, sum_parts(pk[v]));
+      d[v] = _mm256_mul_ps(beta, _mm256_sub_ps(_mm256_loadu_ps(a.vc + at * s.D + column + 8 * v), m));
+      _mm256_storeu_ps(a.o + at * s.D + column + 8 * v,
+                       _mm256_fmadd_ps(kq, d[v], _mm256_mul_ps(decay, sum_parts(pq[v]))));
+    }
+    before = k;
+  }
+  for (int64_t i = 0; i < s.D; ++i) {
+    for (int v = 0; v < NV; ++v) {
+      const __m256 row = _mm256_mul_ps(decay, _mm256_load_ps(S + width * i + 8 * v));
+      _mm256_storeu_ps(state + i * s.D + 8 * v, _mm256_fmadd_ps(_mm256_broadcast_ss(before + i), d[v], row));
+    }
+  }
+}
+
+}  // namespace ARGON_ISA_NS
+
+void gdn_scan_avx2(const GdnScanArgs& a, int64_t begin, int64_t end) {
+  const int64_t groups = a.s.D / kGdnColumns;
+  alignas(32) float S[kMaxD * 16];
+  if (a.s.T <= 0) return;
+  for (int64_t u = begin; u < end;) {
+    const int64_t head = u / groups, column = u % groups * kGdnColumns;
+    if (u + 2 <= end && u % groups + 2 <= groups) {
+      scan_columns<2>(a, head, column, S);
+      u += 2;
+    } else {
+      scan_columns<1>(a, head, column, S);
+      u += 1;
+    }
   }
 }
 

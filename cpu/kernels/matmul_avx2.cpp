@@ -36,48 +36,80 @@ inline float load1(const uint8_t* row, int64_t k) {
   }
 }
 
-// One row of W times NT rows of x.
-template <WeightType type, int NT>
-inline void float_row(const uint8_t* w, const float* const* x, int64_t K, float* y, int64_t stride) {
-  Lanes32 l[NT];
-  for (int t = 0; t < NT; ++t) l[t] = zero_lanes();
-  int64_t k = 0;
-  for (; k + 32 <= K; k += 32) {
+// NM rows of W times NT rows of x, 16 of the 32 lanes at a time: fewer loads per product than all lanes of
+// one row.
+template <WeightType type, int NM, int NT>
+inline void float_block(const uint8_t* const* w, const float* const* x, int64_t K, float* const* y) {
+  constexpr int kWidth = NM * NT == 1 ? 4 : 2;  // vectors of lanes at a time
+  Lanes32 l[NM][NT];
+  const int64_t whole = K / 32 * 32;
+  for (int v0 = 0; v0 < 4; v0 += kWidth) {
+    __m256 acc[NM][NT][kWidth];
+#pragma GCC unroll 8
+    for (int i = 0; i < NM * NT * kWidth; ++i) (&acc[0][0][0])[i] = _mm256_setzero_ps();
+    for (int64_t k = 8 * v0; k < whole; k += 32) {
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) {
-      const __m256 wv = load8<type>(w, k + 8 * v);
+      for (int v = 0; v < kWidth; ++v) {
+        __m256 wv[NM];
 #pragma GCC unroll 4
-      for (int t = 0; t < NT; ++t)
-        l[t].v[v] = _mm256_fmadd_ps(wv, _mm256_loadu_ps(x[t] + k + 8 * v), l[t].v[v]);
+        for (int m = 0; m < NM; ++m) wv[m] = load8<type>(w[m], k + 8 * v);
+#pragma GCC unroll 4
+        for (int t = 0; t < NT; ++t) {
+          const __m256 xv = _mm256_loadu_ps(x[t] + k + 8 * v);
+#pragma GCC unroll 4
+          for (int m = 0; m < NM; ++m) acc[m][t][v] = _mm256_fmadd_ps(wv[m], xv, acc[m][t][v]);
+        }
+      }
+    }
+    for (int m = 0; m < NM; ++m) {
+      for (int t = 0; t < NT; ++t) {
+        for (int v = 0; v < kWidth; ++v) l[m][t].v[v0 + v] = acc[m][t][v];
+      }
     }
   }
-  for (int t = 0; t < NT; ++t) {
-    if (k < K) {
-      alignas(32) float lane[32];
-      for (int v = 0; v < 4; ++v) _mm256_store_ps(lane + 8 * v, l[t].v[v]);
-      for (int64_t i = k; i < K; ++i) lane[i - k] = fma32(load1<type>(w, i), x[t][i], lane[i - k]);
-      for (int v = 0; v < 4; ++v) l[t].v[v] = _mm256_load_ps(lane + 8 * v);
+  for (int m = 0; m < NM; ++m) {
+    for (int t = 0; t < NT; ++t) {
+      if (whole < K) {
+        alignas(32) float lane[32];
+        for (int v = 0; v < 4; ++v) _mm256_store_ps(lane + 8 * v, l[m][t].v[v]);
+        for (int64_t i = whole; i < K; ++i)
+          lane[i - whole] = fma32(load1<type>(w[m], i), x[t][i], lane[i - whole]);
+        for (int v = 0; v < 4; ++v) l[m][t].v[v] = _mm256_load_ps(lane + 8 * v);
+      }
+      y[t][m] = fold(l[m][t]);
     }
-    y[t * stride] = fold(l[t]);
   }
 }
 
 template <WeightType type>
 inline void float_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m1, const float* x,
                        const XRows& rows, float* y, int64_t stride) {
-  int64_t i = 0;
+  int64_t i = 0, b0 = 0, b1 = 0;
   const auto take = [&](auto count) {
-    constexpr int NT = decltype(count)::value;
+    constexpr int NT = decltype(count)::value, NM = NT == 1 ? 1 : 2;
     for (; i + NT <= rows.count; i += NT) {
       const float* xr[NT];
+      float* yr[NT];
       for (int t = 0; t < NT; ++t) xr[t] = x + rows.row(i + t) * rows.K;
-      for (int64_t m = m0; m < m1; ++m) {
-        float_row<type, NT>(w + static_cast<size_t>(m) * row_bytes, xr, rows.K, y + i * stride + m, stride);
-      }
+      const auto block = [&](auto height, int64_t m) {
+        constexpr int kHeight = decltype(height)::value;
+        const uint8_t* wr[kHeight];
+        for (int j = 0; j < kHeight; ++j) wr[j] = w + static_cast<size_t>(m + j) * row_bytes;
+        for (int t = 0; t < NT; ++t) yr[t] = y + (i + t) * stride + m;
+        float_block<type, kHeight, NT>(wr, xr, rows.K, yr);
+      };
+      int64_t m = b0;
+      for (; m + NM <= b1; m += NM) block(std::integral_constant<int, NM>(), m);
+      for (; m < b1; ++m) block(std::integral_constant<int, 1>(), m);
     }
   };
-  take(std::integral_constant<int, 3>());
-  take(std::integral_constant<int, 1>());
+  // Few rows of W at a time: they stay in the second-level cache while the rows of x go by.
+  for (b0 = m0; b0 < m1; b0 = b1) {
+    b1 = std::min(m1, b0 + kMatmulTile);
+    i = 0;
+    take(std::integral_constant<int, 3>());
+    take(std::integral_constant<int, 1>());
+  }
 }
 
 // Rows m0 .. m1-1 of w times the given rows of x.

@@ -27,13 +27,34 @@ struct XRows {
 
 constexpr int64_t kMaxBlocks =
     1024;  // in a row: K up to 32768; the scratch arrays on the stack are made for it
-constexpr int64_t kTokenBlocks = 12288;  // blocks of x taken together: 384 KiB of codes
-constexpr int64_t kMostTokens = 128;
+constexpr int64_t kTileBlocks =
+    64;  // a pair of tiles takes as many segments as stay below, so that it stays in the first-level cache
+constexpr int64_t kMostTokens =
+    128;  // rows of x taken together, so that their part of a tile's blocks stays in the second
+
+// Keeps the compiler from turning a chain of sums into a tree, which needs more registers than there are.
+inline __m256i in_order(__m256i v) {
+  asm("" : "+x"(v));
+  return v;
+}
+
+// The processor's own prefetching ends with a page; this goes on. It may name memory that is not there.
+constexpr int kPrefetchAhead = 2048;
+inline void prefetch(const uint8_t* p, int bytes) {
+  for (int i = 0; i < bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
+}
+
+// Lane sums of neighbours: a0+a1, a2+a3, b0+b1, b2+b3 in each half.
+inline __m256i add_pairs(__m256i a, __m256i b) {
+  const __m256 x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
+  return _mm256_add_epi32(_mm256_castps_si256(_mm256_shuffle_ps(x, y, 0x88)),
+                          _mm256_castps_si256(_mm256_shuffle_ps(x, y, 0xdd)));
+}
 
 // Sums of 8 products each: lane i of `low` is the low half block of block i, of `high` the high half.
 inline void reduce8(const __m256i* v, __m256i* low, __m256i* high) {
-  const __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
-  const __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+  const __m256i a = add_pairs(add_pairs(v[0], v[1]), add_pairs(v[2], v[3]));
+  const __m256i b = add_pairs(add_pairs(v[4], v[5]), add_pairs(v[6], v[7]));
   *low = _mm256_permute2x128_si256(a, b, 0x20);
   *high = _mm256_permute2x128_si256(a, b, 0x31);
 }
@@ -131,7 +152,9 @@ inline __m256 step_rows(const uint8_t* w, int64_t rows, int64_t n, const StepRow
   int64_t xb = 0;
   for (int64_t at = 0; at < rows * n; at += 8) {
     Group8 g;
-    Unpack8<Format>::run(w + (at / kSubs) * Format::kBlockBytes, &g);
+    const uint8_t* block = w + (at / kSubs) * Format::kBlockBytes;
+    prefetch(block + kPrefetchAhead, 8 / kSubs * Format::kBlockBytes);
+    Unpack8<Format>::run(block, &g);
     __m256i v[8], half[2];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i)
@@ -177,23 +200,31 @@ inline __m256 step_rows(const uint8_t* w, int64_t rows, int64_t n, const StepRow
   return total;
 }
 
-// 8 rows of W: codes[block][group of 4 values][row][4], steps and minima [block][step][row].
+// Some segments of 8 rows of W: codes[block][group of 4 values][row][4], steps and minima [block][step][row].
 template <class Format>
 struct Tile {
-  alignas(32) int8_t codes[kMaxBlocks * 256];
-  alignas(32) float sw[kMaxBlocks * Format::kSteps * 8];
-  alignas(32) float mw[Format::kHasMin ? kMaxBlocks * Format::kSteps * 8 : 8];
+  static constexpr int64_t kSegment = (kMaxBlocks + 7) / 8;
+  static constexpr int64_t kMost = (kSegment > kTileBlocks ? kSegment : kTileBlocks) + 16;
+  alignas(32) int8_t codes[kMost * 256];
+  alignas(32) float sw[kMost * Format::kSteps * 8];
+  alignas(32) float mw[Format::kHasMin ? kMost * Format::kSteps * 8 : 8];
+  int64_t first;  // block of the row that is block 0 here
+  size_t ahead;   // bytes from a row to that of the next tile, which is fetched meanwhile
 
-  // `n` blocks of `rows` rows (1..8); a lane beyond them repeats the last row.
-  void fill(const uint8_t* w, size_t row_bytes, int64_t rows, int64_t n) {
+  // Blocks b0 .. b1-1 (and up to 7 more at both ends) of `rows` rows (1..8) of n; a lane beyond them repeats
+  // the last row.
+  void fill(const uint8_t* w, size_t row_bytes, int64_t rows, int64_t n, int64_t b0, int64_t b1) {
     const uint8_t* row[8];
     for (int64_t i = 0; i < 8; ++i) row[i] = w + static_cast<size_t>(std::min(i, rows - 1)) * row_bytes;
+    ahead = 16 * row_bytes;
     if (n < 8) {
-      for (int64_t b = 0; b < n; ++b) fill_one(row, b);
+      first = b0;
+      for (int64_t b = b0; b < b1; ++b) fill_one(row, b);
       return;
     }
-    // The last eight may overlap the eight before.
-    for (int64_t b = 0; b < n; b += 8) fill_eight(row, std::min(b, n - 8));
+    // Whole stored blocks; the last eight may overlap the eight before.
+    first = std::min(kSubs == 1 ? b0 : b0 / kSubs * kSubs, n - 8);
+    for (int64_t b = first; b < b1; b += 8) fill_eight(row, std::min(b, n - 8));
   }
 
  private:
@@ -204,7 +235,9 @@ struct Tile {
     alignas(32) float s[kSteps][64], m[kSteps][64];
     for (int i = 0; i < 8; ++i) {
       Group8 g;
-      Unpack8<Format>::run(row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes, &g);
+      const uint8_t* block = row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes;
+      prefetch(block + ahead, 8 / kSubs * Format::kBlockBytes);
+      Unpack8<Format>::run(block, &g);
       for (int k = 0; k < 8; ++k) c[k][i] = _mm256_castsi256_ps(g.codes[k]);
       for (int step = 0; step < kSteps; ++step) {
         _mm256_store_ps(s[step] + 8 * i, g.sw[step]);
@@ -215,15 +248,15 @@ struct Tile {
       __m256 t[8];
       transpose8(reinterpret_cast<const float*>(c[k]), 8, t);
       for (int i = 0; i < 8; ++i)
-        _mm256_store_ps(reinterpret_cast<float*>(codes + (b + k) * 256 + 32 * i), t[i]);
+        _mm256_store_ps(reinterpret_cast<float*>(codes + (b - first + k) * 256 + 32 * i), t[i]);
     }
     for (int step = 0; step < kSteps; ++step) {
       __m256 t[8];
       transpose8(s[step], 8, t);
-      for (int k = 0; k < 8; ++k) _mm256_store_ps(sw + ((b + k) * kSteps + step) * 8, t[k]);
+      for (int k = 0; k < 8; ++k) _mm256_store_ps(sw + ((b - first + k) * kSteps + step) * 8, t[k]);
       if constexpr (Format::kHasMin) {
         transpose8(m[step], 8, t);
-        for (int k = 0; k < 8; ++k) _mm256_store_ps(mw + ((b + k) * kSteps + step) * 8, t[k]);
+        for (int k = 0; k < 8; ++k) _mm256_store_ps(mw + ((b - first + k) * kSteps + step) * 8, t[k]);
       }
     }
   }
@@ -235,11 +268,12 @@ struct Tile {
       Format::unpack32(row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes,
                        static_cast<int>(b % kSubs), c, &s);
       for (int k = 0; k < 32; ++k) {
-        codes[b * 256 + (k / 4) * 32 + 4 * i + k % 4] = static_cast<int8_t>(c[k] + Unpack8<Format>::kOffset);
+        codes[(b - first) * 256 + (k / 4) * 32 + 4 * i + k % 4] =
+            static_cast<int8_t>(c[k] + Unpack8<Format>::kOffset);
       }
       for (int step = 0; step < kSteps; ++step) {
-        sw[(b * kSteps + step) * 8 + i] = s.sw[step];
-        if constexpr (Format::kHasMin) mw[(b * kSteps + step) * 8 + i] = s.mw[step];
+        sw[((b - first) * kSteps + step) * 8 + i] = s.sw[step];
+        if constexpr (Format::kHasMin) mw[((b - first) * kSteps + step) * 8 + i] = s.mw[step];
       }
     }
   }
@@ -265,71 +299,94 @@ inline __m256i broadcast_four(const int8_t* codes) {
   return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(codes)));
 }
 
-// y of the tile's 8 rows, a lane each, for NT rows of x.
+// Adds segments s0 .. s1-1 of two tiles' rows, a lane each, to the totals of NT rows of x.
 template <class Format, int NT>
-inline void tile_products(const Tile<Format>& tile, int64_t n, const TileRow* x, __m256* total) {
+inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x,
+                          __m256 (&total)[2][NT]) {
   using Unpacked = Unpack8<Format>;
   constexpr int kSteps = Format::kSteps, kPerStep = 8 / kSteps, kTogether = groups_together<Format>();
   const __m256i ones = _mm256_set1_epi16(1);
-  int64_t b = 0;
-  for (int s = 0; s < 8; ++s) {
-    __m256 acc[NT];
+  int64_t b = segment_begin(n, s0);
+  for (int s = s0; s < s1; ++s) {
+    __m256 acc[2][NT];
 #pragma GCC unroll 8
-    for (int t = 0; t < NT; ++t) acc[t] = _mm256_setzero_ps();
+    for (int i = 0; i < 2 * NT; ++i) acc[i / NT][i % NT] = _mm256_setzero_ps();
     for (const int64_t end = segment_begin(n, s + 1); b < end; ++b) {
-      const int8_t* codes = tile.codes + b * 256;
+      const int64_t at = b - tile->first;
 #pragma GCC unroll 2
       for (int step = 0; step < kSteps; ++step) {
-        __m256i isum[NT];
+        __m256i isum[2][NT];
 #pragma GCC unroll 8
         for (int g0 = 0; g0 < kPerStep; g0 += kTogether) {
-          __m256i pairs[NT];
+          __m256i pairs[2][NT];
 #pragma GCC unroll 8
           for (int k = 0; k < kTogether; ++k) {
-            const int g = step * kPerStep + g0 + k;
-            const __m256i w = _mm256_load_si256(reinterpret_cast<const __m256i*>(codes + g * 32));
-            const __m256i magnitude = Unpacked::kSigned ? _mm256_abs_epi8(w) : w;
-#pragma GCC unroll 8
+            const int64_t g = step * kPerStep + g0 + k;
+            __m256i w[2], magnitude[2];
+#pragma GCC unroll 2
+            for (int r = 0; r < 2; ++r) {
+              w[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(tile[r].codes + at * 256 + g * 32));
+              magnitude[r] = Unpacked::kSigned ? _mm256_abs_epi8(w[r]) : w[r];
+            }
+#pragma GCC unroll 4
             for (int t = 0; t < NT; ++t) {
-              __m256i four = broadcast_four(x[t].codes + b * 32 + g * 4);
-              if constexpr (Unpacked::kSigned) four = _mm256_sign_epi8(four, w);
-              const __m256i p = _mm256_maddubs_epi16(magnitude, four);
-              pairs[t] = k == 0 ? p : _mm256_add_epi16(pairs[t], p);
+              const __m256i four = broadcast_four(x[t].codes + b * 32 + g * 4);
+#pragma GCC unroll 2
+              for (int r = 0; r < 2; ++r) {
+                const __m256i p = _mm256_maddubs_epi16(
+                    magnitude[r], Unpacked::kSigned ? _mm256_sign_epi8(four, w[r]) : four);
+                pairs[r][t] = k == 0 ? p : in_order(_mm256_add_epi16(pairs[r][t], p));
+              }
             }
           }
 #pragma GCC unroll 8
-          for (int t = 0; t < NT; ++t) {
-            const __m256i p = _mm256_madd_epi16(pairs[t], ones);
-            isum[t] = g0 == 0 ? p : _mm256_add_epi32(isum[t], p);
+          for (int i = 0; i < 2 * NT; ++i) {
+            const __m256i p = _mm256_madd_epi16(pairs[i / NT][i % NT], ones);
+            isum[i / NT][i % NT] = g0 == 0 ? p : in_order(_mm256_add_epi32(isum[i / NT][i % NT], p));
           }
         }
-        const __m256 sw = _mm256_load_ps(tile.sw + (b * kSteps + step) * 8);
-#pragma GCC unroll 8
+        const int64_t line = (at * kSteps + step) * 8;
+#pragma GCC unroll 4
         for (int t = 0; t < NT; ++t) {
-          if constexpr (Unpacked::kOffset != 0)
-            isum[t] = _mm256_sub_epi32(isum[t], _mm256_set1_epi32(x[t].sums[step * n + b]));
           const __m256 d = _mm256_broadcast_ss(x[t].d + b);
-          acc[t] = _mm256_fmadd_ps(_mm256_mul_ps(sw, d), _mm256_cvtepi32_ps(isum[t]), acc[t]);
-          if constexpr (Format::kHasMin) {
-            const __m256 mw = _mm256_load_ps(tile.mw + (b * kSteps + step) * 8);
-            const __m256 sum = _mm256_broadcast_ss(reinterpret_cast<const float*>(x[t].sums) + step * n + b);
-            acc[t] = _mm256_fnmadd_ps(_mm256_mul_ps(mw, d), sum, acc[t]);
+          __m256 sum = d;
+          if constexpr (kNeedsSums<Format>)
+            sum = _mm256_broadcast_ss(reinterpret_cast<const float*>(x[t].sums) + step * n + b);
+#pragma GCC unroll 2
+          for (int r = 0; r < 2; ++r) {
+            __m256i dot = isum[r][t];
+            if constexpr (Unpacked::kOffset != 0) dot = _mm256_sub_epi32(dot, _mm256_castps_si256(sum));
+            acc[r][t] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(tile[r].sw + line), d),
+                                        _mm256_cvtepi32_ps(dot), acc[r][t]);
+            if constexpr (Format::kHasMin)
+              acc[r][t] =
+                  _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(tile[r].mw + line), d), sum, acc[r][t]);
           }
         }
       }
     }
 #pragma GCC unroll 8
-    for (int t = 0; t < NT; ++t) total[t] = s == 0 ? acc[t] : _mm256_add_ps(total[t], acc[t]);
+    for (int i = 0; i < 2 * NT; ++i) {
+      __m256& sum = total[i / NT][i % NT];
+      sum = s == 0 ? acc[i / NT][i % NT] : _mm256_add_ps(sum, acc[i / NT][i % NT]);
+    }
   }
 }
 
-// NT rows of x, the last `NT - used` of them repeated ones, from row i on.
+// Segments s0 .. s1-1 for NT rows of x, of which the first `used` are wanted: y holds the totals of those
+// before.
 template <class Format, int NT>
-inline void tile_rows(const Tile<Format>& tile, int64_t n, const TileRow* x, int64_t used, float* y,
-                      int64_t stride, __m256i mask) {
-  __m256 total[NT];
-  tile_products<Format, NT>(tile, n, x, total);
-  for (int64_t t = 0; t < used; ++t) _mm256_maskstore_ps(y + t * stride, mask, total[t]);
+inline void tile_rows(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x, int64_t used,
+                      float* y, int64_t stride, const __m256i* mask) {
+  __m256 total[2][NT];
+  for (int r = 0; s0 > 0 && r < 2; ++r) {
+    for (int64_t t = 0; t < NT; ++t)
+      total[r][t] = _mm256_maskload_ps(y + std::min(t, used - 1) * stride + 8 * r, mask[r]);
+  }
+  tile_products<Format, NT>(tile, n, s0, s1, x, total);
+  for (int r = 0; r < 2; ++r) {
+    for (int64_t t = 0; t < used; ++t) _mm256_maskstore_ps(y + t * stride + 8 * r, mask[r], total[r][t]);
+  }
 }
 
 inline __m256i first_lanes(int64_t rows) {
@@ -353,29 +410,42 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
     }
     return;
   }
-  Tile<Format> tile;
-  TileRow xs[kMostTokens + 4];
-  int32_t sums[kNeedsSums<Format> ? Format::kSteps * (kTokenBlocks + 8 * kMaxBlocks) : 1];
-  const int64_t block = std::clamp<int64_t>(kTokenBlocks / n & ~3, 4, kMostTokens);
-  for (int64_t i0 = 0; i0 < x.count; i0 += block) {
-    const int64_t count = std::min(block, x.count - i0);
+  // Two rows of x at a time keep signed codes in registers, four the others.
+  constexpr int NT = Unpack8<Format>::kSigned ? 2 : 4;
+  Tile<Format> tile[2];
+  TileRow xs[kMostTokens + NT];
+  int32_t sums[kNeedsSums<Format> ? Format::kSteps * kMostTokens * kMaxBlocks : 1];
+  // Few rows of x: unpacking decides, and whole rows of W come from memory best.
+  const int64_t most = x.count <= 32 ? Tile<Format>::kSegment : kTileBlocks, pieces = (n + most - 1) / most;
+  const int per_piece = static_cast<int>(std::max<int64_t>(1, 8 / pieces));
+  for (int64_t i0 = 0; i0 < x.count; i0 += kMostTokens) {
+    const int64_t count = std::min(kMostTokens, x.count - i0);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t r = x.row(i0 + i);
       int32_t* s = sums + (kNeedsSums<Format> ? i * n * Format::kSteps : 0);
       fill_sums<Format>(x.q.sums + r * 2 * n, n, n, s);
       xs[i] = {x.q.codes + r * x.K, x.q.d + r * n, s};
     }
-    for (int64_t i = count; i < count + 3; ++i) xs[i] = xs[count - 1];
-    for (int64_t m = m0; m < m1; m += 8) {
-      const int64_t rows = std::min<int64_t>(8, m1 - m);
-      tile.fill(row(m), row_bytes, rows, n);
-      float* out = y + i0 * stride + m;
-      int64_t i = 0;
-      for (; count - i > 2; i += 4)
-        tile_rows<Format, 4>(tile, n, xs + i, std::min<int64_t>(4, count - i), out + i * stride, stride,
-                             first_lanes(rows));
-      if (count > i)
-        tile_rows<Format, 2>(tile, n, xs + i, count - i, out + i * stride, stride, first_lanes(rows));
+    for (int64_t i = count; i < count + NT; ++i) xs[i] = xs[count - 1];
+    for (int s0 = 0; s0 < 8; s0 += per_piece) {
+      const int s1 = std::min(8, s0 + per_piece);
+      for (int64_t m = m0; m < m1; m += 16) {
+        const int64_t rows = std::min<int64_t>(16, m1 - m);
+        const __m256i mask[2] = {first_lanes(rows), first_lanes(rows - 8)};
+        for (int64_t r = 0; r < 2; ++r) {
+          const int64_t skip =
+              r == 1 && rows > 8 ? 8 : 0;  // without a second eight, the first stand in for them
+          tile[r].fill(row(m + skip), row_bytes, std::min<int64_t>(8, rows - skip), n, segment_begin(n, s0),
+                       segment_begin(n, s1));
+        }
+        float* out = y + i0 * stride + m;
+        int64_t i = 0;
+        for (; count - i > 2; i += NT)
+          tile_rows<Format, NT>(tile, n, s0, s1, xs + i, std::min<int64_t>(NT, count - i), out + i * stride,
+                                stride, mask);
+        if (count > i)
+          tile_rows<Format, 2>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
+      }
     }
   }
 }

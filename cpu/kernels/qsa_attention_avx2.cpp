@@ -1,13 +1,18 @@
-// Attention and the indexer's scores in AVX2; f16 caches are widened by the processor's conversion as they
-// are read.
+// Attention and the indexer's scores in AVX2. The query heads that share a key head go together: a tile of
+// keys and values is widened once for all of them, and three heads are multiplied with it at a time.
+#include <algorithm>
+#include <cstdlib>
+
+#include "cpu/kernels/dots_avx2.h"
 #include "cpu/kernels/quantize_avx2.h"
-#include "cpu/kernels/simd_avx2.h"
 #include "ops/qsa_attention/qsa_attention.h"
+#include "ops/qsa_select/qsa_select.h"
 
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
 
 constexpr int64_t kMaxHead = 1024;  // ModelConfig's bound on dh
+constexpr int64_t kHeads = 12;      // query heads taken together
 
 inline void widen_row(const void* cache, KvType type, int64_t row, int64_t n, float* out) {
   if (type == KvType::kF32) {
@@ -25,35 +30,105 @@ inline void widen_row(const void* cache, KvType type, int64_t row, int64_t n, fl
 
 struct Running {
   float M, l;
-  float o[kMaxHead];
+  alignas(32) float o[kMaxHead];
 };
 
-inline void attend_tile(const QsaAttentionArgs& a, const KeptTokens& tokens, int64_t first, int64_t count,
-                        bool opens, const float* q, int64_t kv_head, Running& p) {
-  const float scale = reciprocal_root(static_cast<float>(a.dh));
-  alignas(32) float row[kMaxHead], s[kAttentionTile], prob[kAttentionTile];
-  float tile_max = 0.0f;
-  for (int64_t j = 0; j < count; ++j) {
-    widen_row(a.k, a.type, tokens[first + j] * a.nkv + kv_head, a.dh, row);
-    s[j] = vector_dot(q, row, a.dh) * scale;
-    tile_max = j == 0 || s[j] > tile_max ? s[j] : tile_max;
+// A tile's tokens and the query heads that look at them.
+struct TileWork {
+  const float* q;  // [heads], 2*dh apart
+  int64_t heads, dh, count;
+  alignas(32) float rows[kAttentionTile * kMaxHead];
+  alignas(32) float s[kHeads][kAttentionTile];
+};
+
+// Rows of the cache for the tile's tokens; up to a multiple of 8 the last one is repeated.
+inline void widen_tile(const QsaAttentionArgs& a, const void* cache, const KeptTokens& tokens, int64_t first,
+                       int64_t kv_head, TileWork& w) {
+  for (int64_t j = 0; j < (w.count + 7) / 8 * 8; ++j) {
+    widen_row(cache, a.type, tokens[first + std::min(j, w.count - 1)] * a.nkv + kv_head, a.dh,
+              w.rows + j * a.dh);
   }
+}
+
+inline void tile_scores(TileWork& w) {
+  const int64_t dh = w.dh;
+  for (int64_t j = 0; j < w.count; j += 8) {
+    const float* keys = w.rows + j * dh;
+    int64_t h = 0;
+    if (dh % 32 == 0 && dh < 512) {
+      for (; h + 3 <= w.heads; h += 3)
+        dots8<3>(w.q + h * 2 * dh, 2 * dh, keys, dh, dh, w.s[h] + j, kAttentionTile);
+      for (; h < w.heads; ++h) dots8<1>(w.q + h * 2 * dh, 2 * dh, keys, dh, dh, w.s[h] + j, kAttentionTile);
+    } else {
+      for (; h < w.heads; ++h) {
+        for (int r = 0; r < 8; ++r) w.s[h][j + r] = vector_dot(w.q + h * 2 * dh, keys + r * dh, dh);
+      }
+    }
+  }
+}
+
+// Scores to probabilities relative to the running maximum; o is scaled to it.
+inline void soften(const TileWork& w, float scale, bool opens, float* s, Running& p) {
+  for (int64_t j = w.count; j < kAttentionTile; ++j) s[j] = s[0];
+  for (int64_t j = 0; j < kAttentionTile; ++j) s[j] = s[j] * scale;
+  float most = s[0];
+  for (int64_t j = 1; j < kAttentionTile; ++j) most = s[j] > most ? s[j] : most;
   if (opens) {
-    p.M = tile_max;
+    p.M = most;
     p.l = 0.0f;
-    for (int64_t i = 0; i < a.dh; ++i) p.o[i] = 0.0f;
+    for (int64_t i = 0; i < w.dh; ++i) p.o[i] = 0.0f;
   }
-  const float M = p.M > tile_max ? p.M : tile_max, c = exp32(p.M - M);
-  for (int64_t j = 0; j < kAttentionTile; ++j) prob[j] = j < count ? exp32(s[j] - M) : 0.0f;
+  const float M = p.M > most ? p.M : most, c = exp32(p.M - M);
+  for (int64_t j = 0; j < kAttentionTile; ++j) s[j] = exp32(s[j] - M);
+  for (int64_t j = w.count; j < kAttentionTile; ++j) s[j] = 0.0f;
   Lanes32 lanes;
-  for (int v = 0; v < 4; ++v) lanes.v[v] = _mm256_load_ps(prob + 8 * v);
+  for (int v = 0; v < 4; ++v) lanes.v[v] = _mm256_load_ps(s + 8 * v);
   p.l = fma32(p.l, c, fold(lanes));
   p.M = M;
-  for (int64_t i = 0; i < a.dh; ++i) p.o[i] = p.o[i] * c;
-  for (int64_t j = 0; j < count; ++j) {
-    widen_row(a.v, a.type, tokens[first + j] * a.nkv + kv_head, a.dh, row);
-    for (int64_t i = 0; i < a.dh; ++i) p.o[i] = fma32(prob[j], row[i], p.o[i]);
+  for (int64_t i = 0; i < w.dh; ++i) p.o[i] = p.o[i] * c;
+}
+
+// o = fma(p_j, v_j, o) for NH heads and 32 values at a time.
+template <int NH>
+inline void add_values(const TileWork& w, int64_t head, Running* p) {
+  int64_t i = 0;
+  for (; i + 32 <= w.dh; i += 32) {
+    __m256 o[NH][4];
+#pragma GCC unroll 12
+    for (int k = 0; k < NH * 4; ++k) o[k / 4][k % 4] = _mm256_loadu_ps(p[head + k / 4].o + i + 8 * (k % 4));
+    for (int64_t j = 0; j < w.count; ++j) {
+      const float* v = w.rows + j * w.dh + i;
+      __m256 prob[NH];
+#pragma GCC unroll 4
+      for (int h = 0; h < NH; ++h) prob[h] = _mm256_broadcast_ss(w.s[head + h] + j);
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) {
+        const __m256 value = _mm256_loadu_ps(v + 8 * k);
+#pragma GCC unroll 4
+        for (int h = 0; h < NH; ++h) o[h][k] = _mm256_fmadd_ps(prob[h], value, o[h][k]);
+      }
+    }
+#pragma GCC unroll 12
+    for (int k = 0; k < NH * 4; ++k) _mm256_storeu_ps(p[head + k / 4].o + i + 8 * (k % 4), o[k / 4][k % 4]);
   }
+  for (int64_t j = 0; j < w.count && i < w.dh; ++j) {
+    for (int h = 0; h < NH; ++h) {
+      float* o = p[head + h].o;
+      for (int64_t k = i; k < w.dh; ++k) o[k] = fma32(w.s[head + h][j], w.rows[j * w.dh + k], o[k]);
+    }
+  }
+}
+
+inline void attend_tile(const QsaAttentionArgs& a, const KeptTokens& tokens, int64_t first, bool opens,
+                        int64_t kv_head, TileWork& w, Running* p) {
+  const float scale = reciprocal_root(static_cast<float>(a.dh));
+  widen_tile(a, a.k, tokens, first, kv_head, w);
+  tile_scores(w);
+  for (int64_t h = 0; h < w.heads; ++h) soften(w, scale, opens, w.s[h], p[h]);
+  widen_tile(a, a.v, tokens, first, kv_head, w);
+  int64_t h = 0;
+  for (; h + 3 <= w.heads; h += 3) add_values<3>(w, h, p);
+  for (; h < w.heads; ++h) add_values<1>(w, h, p);
 }
 
 inline void merge_segments(Running& a, const Running& b, int64_t dh) {
@@ -66,25 +141,81 @@ inline void merge_segments(Running& a, const Running& b, int64_t dh) {
 }  // namespace ARGON_ISA_NS
 
 void qsa_attention_avx2(const QsaAttentionArgs& a, int64_t begin, int64_t end) {
-  Running total, segment;
-  for (int64_t u = begin; u < end; ++u) {
-    const int64_t t = u / a.nq, head = u % a.nq, kv_head = head / (a.nq / a.nkv);
-    const float *q = a.q + u * 2 * a.dh, *gate = q + a.dh;
+  Running total[kHeads], segment[kHeads];
+  TileWork w;
+  const int64_t group = a.nq / a.nkv;
+  for (int64_t u = begin; u < end; u += w.heads) {
+    const int64_t t = u / a.nq, head = u % a.nq, kv_head = head / group;
+    w.q = a.q + u * 2 * a.dh;
+    w.dh = a.dh;
+    w.heads = std::min({(kv_head + 1) * group - head, end - u, kHeads});
     const KeptTokens tokens(a, t);
     const int64_t n = tokens.size();
     for (int64_t s = 0; s < n; s += kAttentionSegment) {
-      const int64_t stop = s + kAttentionSegment < n ? s + kAttentionSegment : n;
-      Running& into = s == 0 ? total : segment;
+      const int64_t stop = std::min(n, s + kAttentionSegment);
+      Running* into = s == 0 ? total : segment;
       for (int64_t i = s; i < stop; i += kAttentionTile) {
-        const int64_t count = stop - i < kAttentionTile ? stop - i : kAttentionTile;
-        attend_tile(a, tokens, i, count, i == s, q, kv_head, into);
+        w.count = std::min(kAttentionTile, stop - i);
+        attend_tile(a, tokens, i, i == s, kv_head, w, into);
       }
-      if (s > 0) merge_segments(total, segment, a.dh);
+      for (int64_t h = 0; s > 0 && h < w.heads; ++h) merge_segments(total[h], segment[h], a.dh);
     }
-    float* out = a.out + u * a.dh;
-    for (int64_t i = 0; i < a.dh; ++i) out[i] = (total.o[i] / total.l) * sigmoid32(gate[i]);
+    for (int64_t h = 0; h < w.heads; ++h) {
+      float* out = a.out + (u + h) * a.dh;
+      const float *o = total[h].o, *gate = w.q + h * 2 * a.dh + a.dh, l = total[h].l;
+      for (int64_t i = 0; i < a.dh; ++i) out[i] = (o[i] / l) * sigmoid32(gate[i]);
+    }
   }
   if (a.out_q.codes != nullptr) quantize_avx2(quantized(a), begin, end);
+}
+
+inline namespace ARGON_ISA_NS {
+
+// score = over heads in order, from +0, the sum of relu(dot), for 8 keys.
+template <int NQ>
+inline __m256 add_scores(const float* q, const float* keys, int64_t di, __m256 score) {
+  alignas(32) float dots[NQ * 8];
+  dots8<NQ>(q, di, keys, di, di, dots, 8);
+  for (int i = 0; i < NQ; ++i) {
+    const __m256 s = _mm256_load_ps(dots + 8 * i);
+    score = _mm256_add_ps(score, _mm256_and_ps(s, _mm256_cmp_ps(s, _mm256_setzero_ps(), _CMP_GT_OQ)));
+  }
+  return score;
+}
+
+}  // namespace ARGON_ISA_NS
+
+void qsa_select_avx2(const QsaSelectArgs& a, int64_t begin, int64_t end) {
+  float* scores = nullptr;  // of the longest token of the call
+  for (int64_t t = end - 1; t >= begin; --t) {
+    const int64_t blocks = (a.position0 + t + 1) / a.r;
+    if (blocks <= a.budget) {
+      a.count[t] = kAllBlocks;
+      continue;
+    }
+    if (scores == nullptr)
+      scores = static_cast<float*>(std::malloc(static_cast<size_t>(blocks) * sizeof(float)));
+    if (scores == nullptr) return qsa_select_ref(a, begin, t + 1);
+    const float* q = a.iq + t * a.ni * a.di;
+    int64_t b = 0;
+    for (; a.di % 32 == 0 && a.di < 512 && b + 8 <= blocks; b += 8) {
+      __m256 score = _mm256_setzero_ps();
+      int64_t h = 0;
+      for (; h + 2 <= a.ni; h += 2) score = add_scores<2>(q + h * a.di, a.keys + b * a.di, a.di, score);
+      for (; h < a.ni; ++h) score = add_scores<1>(q + h * a.di, a.keys + b * a.di, a.di, score);
+      _mm256_storeu_ps(scores + b, score);
+    }
+    for (; b < blocks; ++b) {
+      scores[b] = 0.0f;
+      for (int64_t h = 0; h < a.ni; ++h) {
+        const float s = vector_dot(q + h * a.di, a.keys + b * a.di, a.di);
+        scores[b] += s > 0.0f ? s : 0.0f;
+      }
+    }
+    select_blocks(scores, blocks, a.budget, a.kept + t * a.budget);
+    a.count[t] = static_cast<int32_t>(a.budget);
+  }
+  std::free(scores);
 }
 
 }  // namespace argon::ops

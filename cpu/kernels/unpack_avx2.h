@@ -359,16 +359,23 @@ struct Unpack8<IQ4_XS> : SignedCodes {
   }
 };
 
+// Eight entries of a grid of four codes each.
+template <class Grid>
+inline __m256i gather8(const Grid& grid, __m256i index) {
+  return _mm256_i32gather_epi32(reinterpret_cast<const int*>(grid.data()), index, 4);
+}
+inline __m256i eight_bytes(const uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+
 template <>
 struct Unpack8<IQ3_S> : UnsignedCodes<15, 30> {
   static void run(const uint8_t* block, Group8* g) {
+    const __m256i to_bit8 = _mm256_setr_epi32(8, 7, 6, 5, 4, 3, 2, 1), bit8 = _mm256_set1_epi32(256);
     for (int i = 0; i < 8; ++i) {
-      const uint8_t* q = block + 2 + 8 * i;
-      const uint32_t h = block[66 + i];
-      const auto entry = [&](int k) { return static_cast<int>(kGridIq3S[q[k] | (h << (8 - k) & 256)]); };
-      const __m256i grid =
-          _mm256_setr_epi32(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7));
-      g->codes[i] = signed_plus(grid, byte_mask(word_at(block + 74 + 4 * i)), kOffset);
+      const __m256i h = _mm256_sllv_epi32(_mm256_set1_epi32(block[66 + i]), to_bit8);
+      const __m256i index = _mm256_or_si256(eight_bytes(block + 2 + 8 * i), _mm256_and_si256(h, bit8));
+      g->codes[i] = signed_plus(gather8(kGridIq3S, index), byte_mask(word_at(block + 74 + 4 * i)), kOffset);
     }
     const __m256 s = bytes_to_float(_pdep_u64(word_at(block + 106), 0x0f0f0f0f0f0f0f0f));
     const __m256 odd = _mm256_add_ps(_mm256_add_ps(s, s), _mm256_set1_ps(1.0f));
@@ -386,10 +393,7 @@ template <>
 struct Unpack8<IQ3_XXS> : UnsignedCodes<62, 124> {
   static void run(const uint8_t* block, Group8* g) {
     for (int i = 0; i < 8; ++i) {
-      const uint8_t* q = block + 2 + 8 * i;
-      const auto entry = [&](int k) { return static_cast<int>(kGridIq3Xxs[q[k]]); };
-      const __m256i grid =
-          _mm256_setr_epi32(entry(0), entry(1), entry(2), entry(3), entry(4), entry(5), entry(6), entry(7));
+      const __m256i grid = gather8(kGridIq3Xxs, eight_bytes(block + 2 + 8 * i));
       g->codes[i] = signed_plus(grid, byte_mask(four_sign_patterns(word_at(block + 66 + 4 * i))), kOffset);
     }
     g->sw[0] = word_steps(half_at(block), load32(block + 66), 0.5f);
