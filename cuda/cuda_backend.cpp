@@ -119,8 +119,9 @@ cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices,
   const int code_bytes = cuda::split_code_bytes(w.type);
   const size_t one = static_cast<size_t>(w.rows) * w.row_bytes;
   const size_t all = static_cast<size_t>(matrices - 1) * matrix_bytes + one;
+  v.constant = is_placed(w.data, all);
   if (!multiply || code_bytes == 0 || w.cols % 32 != 0 || reinterpret_cast<uintptr_t>(w.data) % 16 != 0 ||
-      matrix_bytes % 16 != 0 || !is_placed(w.data, all)) {
+      matrix_bytes % 16 != 0 || !v.constant) {
     return v;
   }
   v.split = true;
@@ -130,8 +131,7 @@ cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices,
   void* copy = nullptr;
   if (cudaMalloc(&copy, all) != cudaSuccess) {
     cudaGetLastError();  // no room for the copy: the file's layout serves, slower
-    v = cuda::file_view(w);
-    v.matrix_bytes = static_cast<int64_t>(matrix_bytes);
+    v.split = false;
     return v;
   }
   queue_.copy(copy, w.data, all);

@@ -17,6 +17,27 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 __device__ inline int lane_id() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ inline int warp_id() { return static_cast<int>(threadIdx.x) / 32; }
 
+// Programmatic launches (Queue::launch_early). start_dependents(): once every block has come here, the next
+// kernel's blocks may take what room is left. wait_for_earlier(): all earlier kernels are done and their
+// writes are seen. Every block of an early kernel waits, even one with nothing to do, or the kernel after it
+// could overtake.
+__device__ inline void start_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_earlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// For kernels that have nothing to do before the wait.
+__device__ inline void begin_early() {
+  start_dependents();
+  wait_for_earlier();
+}
+
 // fold32 (NUMERICS.md): by xor shuffles every lane gets the value that lane 0 has in the contract, since a+b
 // and b+a are the same bits.
 __device__ inline float fold32(float v) {

@@ -10,6 +10,8 @@ namespace {
 // the tokens of a long answer find the indexer's block unfinished, so a model's steps come in a few variants.
 constexpr size_t kShortestGraph = 32, kLongestList = 8192, kMostGraphs = 12;
 
+constexpr size_t kBounce = size_t{2} << 20;
+
 std::string mebibytes(size_t bytes) { return std::to_string((bytes + (size_t{1} << 20) - 1) >> 20) + " MiB"; }
 
 }  // namespace
@@ -19,6 +21,7 @@ StreamQueue::~StreamQueue() {
   if (stream_ == nullptr) return;
   cudaStreamSynchronize(stream_);
   cudaFree(scratch_);
+  cudaFreeHost(bounce_);
   cudaStreamDestroy(stream_);
 }
 
@@ -33,6 +36,8 @@ Status StreamQueue::open(int device) {
                        std::to_string(p.minor) + ": wanted 8.0 or newer; use --backend cpu");
   }
   name_ = p.name;
+  // Code made for older devices does not wait (device.cuh), whatever the device could do.
+  can_start_early_ = use_early_ = p.major >= 9 && early_code_version() >= 90;
   processors_ = p.multiProcessorCount;
   if (!check(cudaSetDevice(device), "choosing the device") ||
       !check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream")) {
@@ -55,12 +60,12 @@ StreamQueue::Graph::~Graph() {
   if (graph != nullptr) cudaGraphDestroy(graph);
 }
 
-void StreamQueue::add(const void* kernel, dim3 grid, int block, size_t shared, const void* params,
+void StreamQueue::add(const void* kernel, dim3 grid, int block, size_t shared, bool early, const void* params,
                       size_t bytes) {
   const size_t at = (list_.params.size() + 15) / 16 * 16;
   list_.params.resize(at + bytes);
   std::memcpy(list_.params.data() + at, params, bytes);
-  list_.launches.push_back({kernel, grid, block, shared, at, bytes});
+  list_.launches.push_back({kernel, grid, block, early, shared, at, bytes});
   if (list_.launches.size() >= kLongestList) flush();
 }
 
@@ -74,11 +79,19 @@ uint64_t StreamQueue::signature(const List& list) {
   return h;
 }
 
-bool StreamQueue::launch_one(const Launch& l) {
-  void* args[] = {list_.param(l)};
-  return check(
-      cudaLaunchKernel(l.kernel, l.grid, dim3(static_cast<unsigned>(l.block)), args, l.shared, stream_),
-      "starting a kernel");
+bool StreamQueue::launch_one(List& list, const Launch& l) {
+  void* args[] = {list.param(l)};
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = l.grid;
+  config.blockDim = dim3(static_cast<unsigned>(l.block));
+  config.dynamicSmemBytes = l.shared;
+  config.stream = stream_;
+  config.attrs = &early;
+  config.numAttrs = l.early && use_early_ ? 1 : 0;
+  return check(cudaLaunchKernelExC(&config, l.kernel, args), "starting a kernel");
 }
 
 void StreamQueue::flush() {
@@ -90,7 +103,7 @@ void StreamQueue::flush() {
     for (const Launch& l : list_.launches) {
       float ms = 0.0f;
       cudaEventRecord(begin, stream_);
-      if (!launch_one(l)) break;
+      if (!launch_one(list_, l)) break;
       cudaEventRecord(end, stream_);
       cudaEventSynchronize(end);
       cudaEventElapsedTime(&ms, begin, end);
@@ -102,7 +115,7 @@ void StreamQueue::flush() {
     cudaEventDestroy(end);
   } else if (error_.ok() && !(use_graphs_ && list_.launches.size() >= kShortestGraph && launch_graph())) {
     for (const Launch& l : list_.launches) {
-      if (!launch_one(l)) break;
+      if (!launch_one(list_, l)) break;
     }
   }
   list_.launches.clear();
@@ -123,23 +136,23 @@ std::vector<StreamQueue::KernelTime> StreamQueue::take_profile() {
   return all;
 }
 
+// By recording the stream, which turns early starts into the graph's programmatic edges.
 bool StreamQueue::build(Graph& g) {
-  if (cudaGraphCreate(&g.graph, 0) != cudaSuccess) return false;
+  if (cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal) != cudaSuccess) return false;
+  bool good = true;
   for (const Launch& l : g.list.launches) {
-    void* args[] = {g.list.param(l)};
-    cudaKernelNodeParams p{};
-    p.func = const_cast<void*>(l.kernel);
-    p.gridDim = l.grid;
-    p.blockDim = dim3(static_cast<unsigned>(l.block));
-    p.sharedMemBytes = static_cast<unsigned>(l.shared);
-    p.kernelParams = args;
-    cudaGraphNode_t node = nullptr;
-    const cudaGraphNode_t* before = g.nodes.empty() ? nullptr : &g.nodes.back();
-    if (cudaGraphAddKernelNode(&node, g.graph, before, g.nodes.empty() ? 0 : 1, &p) != cudaSuccess)
-      return false;
-    g.nodes.push_back(node);
+    cudaStreamCaptureStatus status{};
+    const cudaGraphNode_t* last = nullptr;
+    const cudaGraphEdgeData* edges = nullptr;
+    size_t count = 0;
+    good = launch_one(g.list, l) &&
+           cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, &last, &edges, &count) == cudaSuccess &&
+           count == 1;
+    if (!good) break;
+    g.nodes.push_back(*last);
   }
-  return cudaGraphInstantiate(&g.exec, g.graph, 0) == cudaSuccess;
+  good = cudaStreamEndCapture(stream_, &g.graph) == cudaSuccess && good;
+  return good && cudaGraphInstantiate(&g.exec, g.graph, 0) == cudaSuccess;
 }
 
 // False when the list is to be started kernel by kernel: it is new, or there is no graph to be had.
@@ -197,6 +210,7 @@ bool StreamQueue::launch_graph() {
 }
 
 void StreamQueue::write(void* to, const void* from_host, size_t bytes) {
+  if (bytes > 0 && bytes <= kSmallWrite) return small_write(*this, to, from_host, bytes);
   flush();
   if (bytes == 0 || !error_.ok()) return;
   // From pageable memory: the call returns once the bytes are staged, so the caller may reuse them.
@@ -206,9 +220,18 @@ void StreamQueue::write(void* to, const void* from_host, size_t bytes) {
 void StreamQueue::read(void* to_host, const void* from, size_t bytes) {
   flush();
   if (bytes == 0 || !error_.ok()) return;
-  if (check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_),
-            "copying from the device")) {
-    check(cudaStreamSynchronize(stream_), "computing");
+  if (bounce_ == nullptr && cudaMallocHost(reinterpret_cast<void**>(&bounce_), kBounce) != cudaSuccess) {
+    cudaGetLastError();
+    bounce_ = nullptr;
+  }
+  if (bytes > kBounce || bounce_ == nullptr) {
+    if (check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the device"))
+      check(cudaStreamSynchronize(stream_), "computing");
+    return;
+  }
+  if (check(cudaMemcpyAsync(bounce_, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the device") &&
+      check(cudaStreamSynchronize(stream_), "computing")) {
+    std::memcpy(to_host, bounce_, bytes);
   }
 }
 

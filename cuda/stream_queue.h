@@ -2,7 +2,8 @@
 //
 // Launches are collected until something needs them done. A long list whose kernels came in the same order
 // before (a step of the model) becomes a CUDA graph: from then on only the nodes whose parameters or grid
-// changed are updated, and the whole list is started by one call.
+// changed are updated, and the whole list is started by one call. Early kernels (queue.h) keep their freedom in
+// both ways. Small writes from the host travel as a kernel's parameters, so that they do not cut a list.
 #pragma once
 
 #include <map>
@@ -35,6 +36,8 @@ class StreamQueue final : public Queue {
   void flush();
   // Lists are replayed as graphs (the default) or always started kernel by kernel.
   void use_graphs(bool on) { use_graphs_ = on; }
+  // Early kernels may start early (the default where device and code can) or wait like all others.
+  void use_early(bool on) { use_early_ = on && can_start_early_; }
   // For benches: from now on each launch is timed on its own, until the times are taken: kernel, calls, ms.
   struct KernelTime {
     std::string kernel;
@@ -52,13 +55,14 @@ class StreamQueue final : public Queue {
   bool check(cudaError_t e, const char* what);
 
  private:
-  void add(const void* kernel, dim3 grid, int block, size_t shared, const void* params,
+  void add(const void* kernel, dim3 grid, int block, size_t shared, bool early, const void* params,
            size_t bytes) override;
 
   struct Launch {
     const void* kernel;
     dim3 grid;
     int block;
+    bool early;
     size_t shared, at, bytes;  // of the parameters in the list's block of them
   };
   struct List {
@@ -75,7 +79,7 @@ class StreamQueue final : public Queue {
     ~Graph();
   };
   bool launch_graph();
-  bool launch_one(const Launch& l);
+  bool launch_one(List& list, const Launch& l);
   bool build(Graph& g);
   static uint64_t signature(const List& list);
 
@@ -83,13 +87,14 @@ class StreamQueue final : public Queue {
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::vector<uint64_t> seen_;  // signatures of lists that came once
   uint64_t uses_ = 0;
-  bool use_graphs_ = true, profiling_ = false;
+  bool use_graphs_ = true, use_early_ = false, can_start_early_ = false, profiling_ = false;
   std::map<const void*, KernelTime> times_;
   cudaStream_t stream_ = nullptr;
   int processors_ = 1;
   std::string name_;
   void* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
+  uint8_t* bounce_ = nullptr;  // host memory that the device copies to at full speed, for read()
   Status error_;
 };
 

@@ -24,11 +24,17 @@ struct WeightView {
   int64_t row_bytes = 0;     // as in the file
   int64_t scales = 0;        // when split
   int64_t matrix_bytes = 0;  // from one expert to the next
+  bool constant = false;     // placed memory: no kernel in flight writes it
 };
 
 inline WeightView file_view(const ops::WeightMatrix& w) {
-  return {static_cast<const uint8_t*>(w.data), w.type, false, 0, w.rows, w.cols,
-          static_cast<int64_t>(w.row_bytes),   0,      0};
+  WeightView v;
+  v.data = static_cast<const uint8_t*>(w.data);
+  v.type = w.type;
+  v.rows = w.rows;
+  v.cols = w.cols;
+  v.row_bytes = static_cast<int64_t>(w.row_bytes);
+  return v;
 }
 
 // Bytes of codes in a block of 32 of the types that are split; 0 for the others.

@@ -1,5 +1,7 @@
 // Operations whose values do not depend on each other: rotary, cache writes, gated activation, the apply,
 // gate and mix of the gated residual, the MoE combine, the n-gram hash and convolution. One thread a value.
+#include <cstring>
+
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
 
@@ -11,6 +13,7 @@ constexpr int kThreads = 256;
 __device__ inline int64_t thread_index() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 
 __global__ void rope(ops::RopeArgs a) {
+  begin_early();
   const int64_t half = a.rot / 2, at = thread_index();
   if (at >= a.rows * a.heads * half) return;
   const int64_t i = at % half, h = at / half % a.heads, t = at / half / a.heads;
@@ -22,6 +25,7 @@ __global__ void rope(ops::RopeArgs a) {
 }
 
 __global__ void kv_store(ops::KvStoreArgs a) {
+  begin_early();
   const int64_t at = thread_index();
   if (at >= a.rows * a.n) return;
   const int64_t t = at / a.n, i = at % a.n;
@@ -35,11 +39,13 @@ __global__ void kv_store(ops::KvStoreArgs a) {
 }
 
 __global__ void swiglu(ops::SwigluArgs a) {
+  begin_early();
   const int64_t i = thread_index();
   if (i < a.rows * a.F) a.h[i] = silu32(a.g[i]) * a.u[i];
 }
 
 __global__ void gr_apply(ops::GrApplyArgs a) {
+  begin_early();
   const int64_t at = thread_index();
   if (at >= a.T * a.C * a.H) return;
   const int64_t k = at % a.H, u = at / a.H;
@@ -48,6 +54,7 @@ __global__ void gr_apply(ops::GrApplyArgs a) {
 }
 
 __global__ void gr_gate(ops::GrGateArgs a) {
+  begin_early();
   const float inv_c = __fdiv_rn(1.0f, static_cast<float>(a.C));
   const int64_t i = thread_index();
   if (i < a.T * a.R) a.lo[i] = silu32(a.lo[i] * inv_c);
@@ -55,6 +62,7 @@ __global__ void gr_gate(ops::GrGateArgs a) {
 }
 
 __global__ void gr_mix(ops::GrMixArgs a) {
+  begin_early();
   const float inv_c = __fdiv_rn(1.0f, static_cast<float>(a.C));
   const int64_t at = thread_index();
   if (at >= a.T * a.H) return;
@@ -67,6 +75,7 @@ __global__ void gr_mix(ops::GrMixArgs a) {
 }
 
 __global__ void moe_combine(ops::MoeCombineArgs a) {
+  begin_early();
   const int64_t t = blockIdx.x, d = int64_t{blockIdx.y} * blockDim.x + threadIdx.x;
   if (d >= a.H) return;
   float s = a.sg[t] * a.shared[t * a.H + d];
@@ -78,6 +87,7 @@ __global__ void moe_combine(ops::MoeCombineArgs a) {
 }
 
 __global__ void ngram_hash(ops::NgramHashArgs a) {
+  begin_early();
   const int64_t t = thread_index();
   if (t >= a.T) return;
   const int32_t* now = a.tokens + t + a.n - 1;
@@ -93,6 +103,7 @@ __global__ void ngram_hash(ops::NgramHashArgs a) {
 }
 
 __global__ void ngram_conv(ops::NgramConvArgs a) {
+  begin_early();
   const int64_t at = thread_index();
   if (at >= a.T * a.channels) return;
   const int64_t t = at / a.channels, i = at % a.channels, columns = (a.taps - 1) * a.n;
@@ -108,6 +119,7 @@ __global__ void ngram_conv(ops::NgramConvArgs a) {
 
 // After ngram_conv: a channel's window moves on; oldest first, so nothing is read after it was replaced.
 __global__ void ngram_window(ops::NgramConvArgs a) {
+  begin_early();
   const int64_t i = thread_index(), columns = (a.taps - 1) * a.n;
   if (i >= a.channels) return;
   for (int64_t j = 0; j < columns; ++j) {
@@ -117,12 +129,36 @@ __global__ void ngram_window(ops::NgramConvArgs a) {
   }
 }
 
+struct SmallWrite {
+  uint8_t* to;
+  int64_t bytes;
+  uint8_t data[kSmallWrite];
+};
+__global__ void write_bytes(SmallWrite w) {
+  for (int64_t i = threadIdx.x; i < w.bytes; i += blockDim.x) w.to[i] = w.data[i];
+}
+
 template <class Args>
 void each(Queue& queue, void (*kernel)(Args), int64_t n, const Args& a) {
-  if (n > 0) queue.launch(kernel, blocks_for(n, kThreads), kThreads, 0, a);
+  if (n > 0) queue.launch_early(kernel, blocks_for(n, kThreads), kThreads, 0, a);
 }
 
 }  // namespace
+
+int early_code_version() {
+  cudaFuncAttributes a{};
+  if (cudaFuncGetAttributes(&a, write_bytes) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return a.ptxVersion;
+}
+
+void small_write(Queue& q, void* to, const void* from_host, size_t bytes) {
+  SmallWrite w{static_cast<uint8_t*>(to), static_cast<int64_t>(bytes), {}};
+  std::memcpy(w.data, from_host, bytes);
+  q.launch(write_bytes, 1, 128, 0, w);
+}
 
 void run(Queue& q, const ops::RopeArgs& a) { each(q, rope, a.rows * a.heads * (a.rot / 2), a); }
 void run(Queue& q, const ops::KvStoreArgs& a) { each(q, kv_store, a.rows * a.n, a); }
@@ -132,7 +168,7 @@ void run(Queue& q, const ops::GrGateArgs& a) { each(q, gr_gate, a.T * (a.R > a.C
 void run(Queue& q, const ops::GrMixArgs& a) { each(q, gr_mix, a.T * a.H, a); }
 void run(Queue& q, const ops::MoeCombineArgs& a) {
   if (a.T == 0) return;
-  q.launch(moe_combine, dim3(static_cast<unsigned>(a.T), blocks_for(a.H, kThreads)), kThreads, 0, a);
+  q.launch_early(moe_combine, dim3(static_cast<unsigned>(a.T), blocks_for(a.H, kThreads)), kThreads, 0, a);
 }
 void run(Queue& q, const ops::NgramHashArgs& a) { each(q, ngram_hash, a.T, a); }
 void run(Queue& q, const ops::NgramConvArgs& a) {

@@ -13,6 +13,7 @@ struct EmbedParams {
 };
 
 __global__ void embed_codes(EmbedParams a) {
+  begin_early();
   const int64_t n = a.w.cols / 32, at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (at >= a.n * n) return;
   const int64_t i = at / n, b = at % n;
@@ -29,6 +30,7 @@ __global__ void embed_codes(EmbedParams a) {
 }
 
 __global__ void embed_floats(EmbedParams a) {
+  begin_early();
   const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (at >= a.n * a.w.cols) return;
   const int64_t i = at / a.w.cols, k = at % a.w.cols;
@@ -42,9 +44,9 @@ void run(Queue& queue, const ops::EmbedArgs& a, const WeightView& w) {
   const EmbedParams p{w, a.ids, a.y, a.n, a.copies};
   if (a.n == 0) return;
   if (is_plain_float(w.type)) {
-    queue.launch(embed_floats, blocks_for(a.n * w.cols, 256), 256, 0, p);
+    queue.launch_early(embed_floats, blocks_for(a.n * w.cols, 256), 256, 0, p);
   } else {
-    queue.launch(embed_codes, blocks_for(a.n * (w.cols / 32), 64), 64, 0, p);
+    queue.launch_early(embed_codes, blocks_for(a.n * (w.cols / 32), 64), 64, 0, p);
   }
 }
 

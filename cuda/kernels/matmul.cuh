@@ -23,6 +23,8 @@ struct MatmulParams {
 // The kernels; each says which types and sizes it takes and returns false for others.
 void matmul_general(Queue&, const MatmulParams&);
 bool matmul_step(Queue&, const MatmulParams&);
+// `count` products of one input: dense with T = 1, or grouped, whose slots are few.
+bool matmul_row(Queue&, const MatmulParams* products, int count);
 bool matmul_prompt(Queue&, const MatmulParams&);
 
 #if defined(__CUDACC__)

@@ -7,6 +7,7 @@ namespace argon::cuda {
 namespace {
 
 __global__ void rms_norm(ops::RmsNormArgs a) {
+  begin_early();
   const int64_t i = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (i >= a.rows) return;
   const float* x = a.x + i / a.group * a.x_stride + i % a.group * a.x_inner;
@@ -16,6 +17,7 @@ __global__ void rms_norm(ops::RmsNormArgs a) {
 }
 
 __global__ void gr_norm_small(ops::GrNormArgs a) {
+  begin_early();
   const int64_t u = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (u >= a.T * a.C) return;
   float* x = a.x + u * a.H;
@@ -32,6 +34,7 @@ __global__ void gr_norm_small(ops::GrNormArgs a) {
 // H >= 512. kOwn values of a thread stay in registers (H = 256*kOwn); 0: any H, read again.
 template <int kOwn>
 __global__ void __launch_bounds__(256) gr_norm(ops::GrNormArgs a) {
+  begin_early();
   __shared__ float parts[8];
   const int64_t u = blockIdx.x;
   float* x = a.x + u * a.H;
@@ -70,6 +73,7 @@ __global__ void __launch_bounds__(256) gr_norm(ops::GrNormArgs a) {
 
 // A warp per stream; the normed query is recomputed instead of kept.
 __global__ void ngram_gate(ops::NgramGateArgs a) {
+  begin_early();
   const int64_t u = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (u >= a.T * a.C) return;
   const int64_t t = u / a.C, c = u % a.C;
@@ -94,23 +98,23 @@ __global__ void ngram_gate(ops::NgramGateArgs a) {
 }  // namespace
 
 void run(Queue& queue, const ops::RmsNormArgs& a) {
-  if (a.rows > 0) queue.launch(rms_norm, blocks_for(a.rows, 4), 128, 0, a);
+  if (a.rows > 0) queue.launch_early(rms_norm, blocks_for(a.rows, 4), 128, 0, a);
 }
 
 void run(Queue& queue, const ops::GrNormArgs& a) {
   const int64_t rows = a.T * a.C;
   if (rows == 0) return;
   if (a.H < 512) {
-    queue.launch(gr_norm_small, blocks_for(rows, 4), 128, 0, a);
+    queue.launch_early(gr_norm_small, blocks_for(rows, 4), 128, 0, a);
   } else if (a.H == 2560) {
-    queue.launch(gr_norm<10>, static_cast<unsigned>(rows), 256, 0, a);
+    queue.launch_early(gr_norm<10>, static_cast<unsigned>(rows), 256, 0, a);
   } else {
-    queue.launch(gr_norm<0>, static_cast<unsigned>(rows), 256, 0, a);
+    queue.launch_early(gr_norm<0>, static_cast<unsigned>(rows), 256, 0, a);
   }
 }
 
 void run(Queue& queue, const ops::NgramGateArgs& a) {
-  if (a.T > 0) queue.launch(ngram_gate, blocks_for(a.T * a.C, 4), 128, 0, a);
+  if (a.T > 0) queue.launch_early(ngram_gate, blocks_for(a.T * a.C, 4), 128, 0, a);
 }
 
 }  // namespace argon::cuda

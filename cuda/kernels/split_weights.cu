@@ -28,7 +28,7 @@ __global__ void split_blocks(SplitParams p) {
 
 void dispatch(Queue& queue, const MatmulParams& p) {
   if (p.T == 0 || p.w.rows == 0) return;
-  if (!matmul_prompt(queue, p) && !matmul_step(queue, p)) matmul_general(queue, p);
+  if (!matmul_prompt(queue, p) && !matmul_row(queue, &p, 1) && !matmul_step(queue, p)) matmul_general(queue, p);
 }
 
 }  // namespace

@@ -1,0 +1,372 @@
+// Products with one row of x: a step's dense matrices (several with the same input in one launch) and the
+// experts' slots. What bounds them is reading the weights, so a block takes a tile of rows of about 20 KB that lies in
+// one piece, its threads load 16 bytes each, all loads at once and, for constant weights, before the kernel
+// before this one is done.
+//
+// Integer codes: each load's dot with x is exact in any order and goes to shared memory; then a thread per row
+// and segment of the contract adds its blocks in order. Floats: warp w of a block holds the w-th eighth of the
+// terms of the 32 chains of sum32 in registers, and the chains' values go from warp to warp.
+#include "cuda/kernels/blocks.cuh"
+#include "cuda/kernels/matmul.cuh"
+
+namespace argon::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kMaxBlocks = 768;   // blocks of 32 in a tile of a type with codes
+constexpr int kMaxRows = 64;      // of a tile
+constexpr int kMaxProducts = 8;   // of a launch
+constexpr int kFloatTerms = 10, kWideTerms = 40, kFloatRows = 4;
+
+enum class Kind : int32_t { kQ8_0, kQ4_0, kIQ4_NL, kQ4_K, kF32, kWideF32 };
+
+struct Product {
+  const uint8_t* data;
+  float* y;
+  int64_t scales;        // split types: where they begin in a matrix
+  int64_t matrix_bytes;  // from one expert to the next
+  int32_t rows, tile, first_block;
+  Kind kind;
+  bool early;  // the weights may be read before earlier kernels are done
+};
+
+struct RowParams {
+  Product product[kMaxProducts];
+  int32_t products, K;
+  const float* x;
+  ops::QuantizedRows q;
+  const int32_t* expert_begin;  // grouped: blockIdx.y is the slot
+  const int32_t* slot_row;
+  int32_t experts;
+};
+
+struct Tile {
+  int partial[2 * kMaxBlocks];  // dots: of half blocks, or (one a block) of blocks
+  float2 step[kMaxBlocks];      // sw*d and, for types with a minimum, -(mw*d)
+  float sums[kMaxBlocks];       // of a block of x
+  int4 head[kMaxBlocks / 8];    // Q4_K
+};
+
+__device__ inline int dot16(int4 a, int4 b) {
+  return __dp4a(a.w, b.w, __dp4a(a.z, b.z, __dp4a(a.y, b.y, __dp4a(a.x, b.x, 0))));
+}
+__device__ inline int4 load_codes(const int8_t* x, int at) { return reinterpret_cast<const int4*>(x)[at]; }
+
+__device__ inline int4 low_nibbles(int4 q) {
+  return {q.x & 0x0f0f0f0f, q.y & 0x0f0f0f0f, q.z & 0x0f0f0f0f, q.w & 0x0f0f0f0f};
+}
+__device__ inline int4 high_nibbles(int4 q) {
+  return {q.x >> 4 & 0x0f0f0f0f, q.y >> 4 & 0x0f0f0f0f, q.z >> 4 & 0x0f0f0f0f, q.w >> 4 & 0x0f0f0f0f};
+}
+
+// How the 16-byte pieces of a tile become dots. kEighths: pieces per 8 blocks of 32. dots() is handed piece `c` of the
+// tile, which is piece `at` of its row.
+struct RowQ8_0 {
+  static constexpr int kEighths = 16;
+  static constexpr bool kMin = false, kHalves = true;
+  __device__ static void dots(Tile& s, int4 w, int c, int at, const int8_t* x) {
+    s.partial[c] = dot16(w, load_codes(x, at));
+  }
+};
+
+template <class Values>
+struct RowNibbles {
+  static constexpr int kEighths = 8;
+  static constexpr bool kMin = false, kHalves = false;
+  __device__ static void dots(Tile& s, int4 w, int c, int at, const int8_t* x) {
+    const int4 low = Values::of(low_nibbles(w)), high = Values::of(high_nibbles(w));
+    s.partial[c] = dot16(low, load_codes(x, 2 * at)) + dot16(high, load_codes(x, 2 * at + 1));
+  }
+};
+struct Minus8 {
+  __device__ static int one(int v) {
+    return static_cast<int>(((static_cast<uint32_t>(v) | 0x80808080u) - 0x08080808u) ^ 0x80808080u);
+  }
+  __device__ static int4 of(int4 v) { return {one(v.x), one(v.y), one(v.z), one(v.w)}; }
+};
+struct Iq4Table {
+  __device__ static int one(int word) {
+    const uint32_t table[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
+    const auto v = static_cast<uint32_t>(word);
+    return look_up4(table, __byte_perm(v | v >> 4, 0, 0x4420));
+  }
+  __device__ static int4 of(int4 v) { return {one(v.x), one(v.y), one(v.z), one(v.w)}; }
+};
+using RowQ4_0 = RowNibbles<Minus8>;
+using RowIQ4_NL = RowNibbles<Iq4Table>;
+
+// 144 bytes for 8 blocks: scales, then pieces that hold a half of two neighbouring blocks.
+struct RowQ4_K {
+  static constexpr int kEighths = 9;
+  static constexpr bool kMin = true, kHalves = true;
+  __device__ static void dots(Tile& s, int4 w, int c, int at, const int8_t* x) {
+    const int piece = at % 9 - 1, group = c / 9;
+    if (piece < 0) {
+      s.head[group] = w;
+      return;
+    }
+    const int half = piece % 2, pair = piece / 2 * 4 + half;  // half of block 2*(piece/2)
+    const int from = at / 9 * 16 + pair;
+    s.partial[group * 16 + pair] = dot16(low_nibbles(w), load_codes(x, from));
+    s.partial[group * 16 + pair + 2] = dot16(high_nibbles(w), load_codes(x, from + 2));
+  }
+  // Scale and minimum of block b of the tile.
+  __device__ static Scale scale(const Tile& s, int b) {
+    const int4 head = s.head[b / 8];
+    const auto d = static_cast<uint32_t>(head.x);
+    const int i = b % 8, byte = 8 * (i % 4);
+    const uint32_t sc6 = static_cast<uint32_t>(head.y) >> byte, m6 = static_cast<uint32_t>(head.z) >> byte;
+    const uint32_t low = static_cast<uint32_t>(head.w) >> byte;
+    const uint32_t sc = i < 4 ? sc6 & 63 : (low & 15) | (sc6 >> 2 & 48);
+    const uint32_t mn = i < 4 ? m6 & 63 : (low >> 4 & 15) | (m6 >> 2 & 48);
+    return {f16_to_f32(static_cast<uint16_t>(d)) * static_cast<float>(sc),
+            f16_to_f32(static_cast<uint16_t>(d >> 16)) * static_cast<float>(mn)};
+  }
+};
+
+// The expert that holds this block's slot; every thread gets it.
+__device__ inline int find_expert(const RowParams& p) {
+  int ended = 0;
+  for (int first = 0; first < p.experts; first += kThreads) {
+    const int e = first + static_cast<int>(threadIdx.x);
+    ended += __syncthreads_count(e < p.experts && p.expert_begin[e + 1] <= static_cast<int>(blockIdx.y));
+  }
+  return ended;
+}
+
+template <class Format>
+__device__ void code_rows(const RowParams& p, const Product& product, int row0, Tile& s) {
+  constexpr int kLoads = (kMaxBlocks * Format::kEighths / 8 + kThreads - 1) / kThreads;
+  constexpr int kSteps = kMaxBlocks / kThreads;
+  const int tid = static_cast<int>(threadIdx.x), n = p.K / 32, pieces = n * Format::kEighths / 8;
+  const int rows = min(product.tile, product.rows - row0), total = rows * pieces, blocks = rows * n;
+  const bool grouped = p.expert_begin != nullptr, early = product.early && !grouped;
+  const uint8_t* data = product.data;
+  if (!early) {
+    wait_for_earlier();
+    if (grouped) data += find_expert(p) * product.matrix_bytes;
+  }
+  const auto* codes = reinterpret_cast<const int4*>(data) + int64_t{row0} * pieces;
+  const auto* scales = reinterpret_cast<const uint16_t*>(data + product.scales) + int64_t{row0} * n;
+  int4 w[kLoads];
+  uint16_t scale[kSteps];
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) {
+    if (tid + i * kThreads < total) w[i] = __ldcs(codes + tid + i * kThreads);
+  }
+  if constexpr (!Format::kMin) {
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+      if (tid + i * kThreads < blocks) scale[i] = __ldcs(scales + tid + i * kThreads);
+    }
+  }
+  const int turn = kThreads % pieces, turn_n = kThreads % n;
+  int at = tid % pieces, block = tid % n;
+  if (early) wait_for_earlier();
+  const int64_t row = !grouped ? 0 : p.slot_row != nullptr ? p.slot_row[blockIdx.y] : blockIdx.y;
+  const int8_t* x = p.q.codes + row * p.K;
+  const float* d = p.q.d + row * n;
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) {
+    if (tid + i * kThreads < total) Format::dots(s, w[i], tid + i * kThreads, at, x);
+    at += turn;
+    if (at >= pieces) at -= pieces;
+  }
+  if constexpr (Format::kMin) {
+    const auto* sums = reinterpret_cast<const int*>(p.q.sums + row * 2 * n);
+    for (int b = tid; b < n; b += kThreads) {
+      s.sums[b] = static_cast<float>(static_cast<int16_t>(sums[b]) + (sums[b] >> 16));
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+    const int b = tid + i * kThreads;
+    if (b < blocks) {
+      const float db = d[block];
+      if constexpr (Format::kMin) {
+        const Scale sc = Format::scale(s, b);
+        s.step[b] = {sc.sw * db, -(sc.mw * db)};
+      } else {
+        reinterpret_cast<float*>(s.step)[b] = __half2float(__ushort_as_half(scale[i])) * db;
+      }
+    }
+    block += turn_n;
+    if (block >= n) block -= n;
+  }
+  __syncthreads();
+  float* y = product.y + (grouped ? int64_t{blockIdx.y} * product.rows : 0) + row0;
+  for (int first = 0; first < rows * 8; first += kThreads) {
+    const int r = (first + tid) / 8, segment = tid % 8;
+    if (first + tid - lane_id() >= rows * 8) break;  // the whole warp
+    float acc = 0.0f;
+    if (r < rows) {
+      const int end = segment_start(n, segment + 1);
+#pragma unroll 5
+      for (int b = segment_start(n, segment); b < end; ++b) {
+        const int i = r * n + b;
+        int dot;
+        if constexpr (Format::kHalves) {
+          const int2 halves = reinterpret_cast<const int2*>(s.partial)[i];
+          dot = halves.x + halves.y;
+        } else {
+          dot = s.partial[i];
+        }
+        if constexpr (Format::kMin) {
+          const float2 step = s.step[i];
+          acc = __fmaf_rn(step.x, static_cast<float>(dot), acc);
+          acc = __fmaf_rn(step.y, s.sums[b], acc);
+        } else {
+          acc = __fmaf_rn(reinterpret_cast<const float*>(s.step)[i], static_cast<float>(dot), acc);
+        }
+      }
+    }
+    const float sum = join_segments(acc, lane_id() & ~7);
+    if (segment == 0 && r < rows) y[r] = sum;
+  }
+}
+
+// K a multiple of 256, at most 256*kTerms.
+template <int kRows, int kTerms>
+__device__ void float_rows(const RowParams& p, const Product& product, int row0, float* chains) {
+  const int lane = lane_id(), warp = warp_id(), terms = p.K / kThreads;
+  const int rows = min(product.tile, product.rows - row0);
+  if (!product.early) wait_for_earlier();
+  const int64_t first = int64_t{warp} * terms * 32 + lane;
+  const float* weights = reinterpret_cast<const float*>(product.data) + int64_t{row0} * p.K + first;
+  float w[kRows][kTerms], x[kTerms], acc[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int i = 0; i < kTerms; ++i) {
+      w[r][i] = r < rows && i < terms ? __ldcs(weights + int64_t{r} * p.K + i * 32) : 0.0f;
+    }
+  }
+  if (product.early) wait_for_earlier();
+#pragma unroll
+  for (int i = 0; i < kTerms; ++i) x[i] = i < terms ? p.x[first + i * 32] : 0.0f;
+  for (int turn = 0; turn < 8; ++turn) {
+    if (warp == turn) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) acc[r] = turn == 0 ? 0.0f : chains[r * 32 + lane];
+#pragma unroll
+      for (int i = 0; i < kTerms; ++i) {
+        if (i < terms) {
+#pragma unroll
+          for (int r = 0; r < kRows; ++r) acc[r] = __fmaf_rn(w[r][i], x[i], acc[r]);
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) chains[r * 32 + lane] = acc[r];
+    }
+    __syncthreads();
+  }
+  if (warp < rows) {
+    const float y = fold32(chains[warp * 32 + lane]);
+    if (lane == 0) product.y[row0 + warp] = y;
+  }
+}
+
+// kWide: also rows of floats longer than 256*kFloatTerms, which take more registers.
+template <bool kWide>
+__global__ void __launch_bounds__(kThreads, kWide ? 2 : 4) row_products(RowParams p) {
+  __shared__ __align__(16) Tile s;
+  start_dependents();
+  int which = 0;
+  while (which + 1 < p.products && static_cast<int>(blockIdx.x) >= p.product[which + 1].first_block) ++which;
+  const Product& product = p.product[which];
+  const int row0 = (static_cast<int>(blockIdx.x) - product.first_block) * product.tile;
+  switch (product.kind) {
+    case Kind::kQ8_0:
+      return code_rows<RowQ8_0>(p, product, row0, s);
+    case Kind::kQ4_0:
+      return code_rows<RowQ4_0>(p, product, row0, s);
+    case Kind::kIQ4_NL:
+      return code_rows<RowIQ4_NL>(p, product, row0, s);
+    case Kind::kQ4_K:
+      return code_rows<RowQ4_K>(p, product, row0, s);
+    case Kind::kF32:
+      return float_rows<kFloatRows, kFloatTerms>(p, product, row0, reinterpret_cast<float*>(s.partial));
+    case Kind::kWideF32:
+      if constexpr (kWide) {
+        return float_rows<1, kWideTerms>(p, product, row0, reinterpret_cast<float*>(s.partial));
+      }
+  }
+}
+
+bool aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+// Fills in what the kernel must know of a matrix; false for those it does not take.
+bool describe(const MatmulParams& a, Product* p) {
+  const WeightView& w = a.w;
+  const bool grouped = a.expert_begin != nullptr;
+  const int64_t n = w.cols / 32;
+  if (!aligned16(w.data) || w.rows > (1 << 30) || w.rows == 0) return false;
+  *p = {w.data, a.y, w.scales, w.matrix_bytes, static_cast<int32_t>(w.rows), 1, 0, Kind::kF32, w.constant};
+  if (w.type == WeightType::kF32) {
+    if (grouped || w.cols % kThreads != 0 || w.cols > kThreads * kWideTerms || w.cols == 0 ||
+        w.row_bytes != w.cols * 4) {
+      return false;
+    }
+    const bool wide = w.cols > kThreads * kFloatTerms;
+    p->kind = wide ? Kind::kWideF32 : Kind::kF32;
+    p->tile = wide ? 1 : kFloatRows;
+    return true;
+  }
+  if (w.cols % 32 != 0 || n == 0 || n > kMaxBlocks || !aligned16(a.q.codes) || w.matrix_bytes % 16 != 0 ||
+      reinterpret_cast<uintptr_t>(a.q.sums) % 4 != 0) {
+    return false;
+  }
+  switch (w.type) {
+    case WeightType::kQ8_0:
+      p->kind = Kind::kQ8_0;
+      break;
+    case WeightType::kQ4_0:
+      p->kind = Kind::kQ4_0;
+      break;
+    case WeightType::kIQ4_NL:
+      p->kind = Kind::kIQ4_NL;
+      break;
+    case WeightType::kQ4_K:
+      p->kind = Kind::kQ4_K;
+      break;
+    default:
+      return false;
+  }
+  if (w.type == WeightType::kQ4_K ? n % 8 != 0 || w.row_bytes != n / 8 * 144 : !w.split) return false;
+  // About 20 KB of 8-bit codes; rows come in eights where they are short.
+  const int64_t most = 640 / n;
+  p->tile = static_cast<int32_t>(most < 1 ? 1 : most < 8 ? most : most / 8 * 8 < kMaxRows ? most / 8 * 8 : kMaxRows);
+  return true;
+}
+
+}  // namespace
+
+bool matmul_row(Queue& queue, const MatmulParams* a, int count) {
+  if (count < 1 || count > kMaxProducts) return false;
+  RowParams p{};
+  bool wide = false;
+  int64_t blocks = 0;
+  for (int i = 0; i < count; ++i) {
+    Product& product = p.product[i];
+    if (a[i].w.cols != a[0].w.cols || (a[i].T != 1 && a[i].expert_begin == nullptr) || !describe(a[i], &product)) {
+      return false;
+    }
+    product.first_block = static_cast<int32_t>(blocks);
+    blocks += blocks_for(product.rows, product.tile);
+    wide = wide || product.kind == Kind::kWideF32;
+  }
+  p.products = count;
+  p.K = static_cast<int32_t>(a[0].w.cols);
+  p.x = a[0].x;
+  p.q = a[0].q;
+  p.expert_begin = a[0].expert_begin;
+  p.slot_row = a[0].slot_row;
+  p.experts = static_cast<int32_t>(a[0].experts);
+  const unsigned slots = a[0].expert_begin != nullptr ? static_cast<unsigned>(a[0].T) : 1;
+  queue.launch_early(wide ? row_products<true> : row_products<false>, dim3(static_cast<unsigned>(blocks), slots), kThreads,
+                     0, p);
+  return true;
+}
+
+}  // namespace argon::cuda
