@@ -148,46 +148,75 @@ bool CudaBackend::can_compute(WeightType type) const { return find_format(type) 
 void CudaBackend::run(const ops::QuantizeArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MatmulArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, true)); }
 void CudaBackend::run(const ops::MatmulGroupedArgs& a) {
-  cuda::run(queue_, a, view(a.w.first, a.w.experts, a.w.expert_bytes, true));
+  cuda::run(queue_, a, view(a));
 }
 void CudaBackend::run(const ops::EmbedArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, false)); }
 void CudaBackend::run(const ops::RmsNormArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::RopeArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::KvStoreArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MoeCombineArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::SwigluArgs& a) {
-  cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
-}
+void CudaBackend::run(const ops::SwigluArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::QsaAttentionArgs& a) {
   cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
+  if (a.out_q.codes != nullptr) cuda::run(queue_, ops::quantized(a));
 }
-void CudaBackend::run(const ops::GrNormArgs& a) {
-  cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
-}
+void CudaBackend::run(const ops::GrNormArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::GrApplyArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::GrGateArgs& a) {
-  cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
+void CudaBackend::run(const ops::GrGateArgs& a) { cuda::run(queue_, a); }
+void CudaBackend::run(const ops::GrMixArgs& a) { cuda::run(queue_, a); }
+void CudaBackend::run(const ops::GdnPreArgs& a) {
+  if (!cuda::gdn_one(queue_, a)) cuda::run(queue_, a);
 }
-void CudaBackend::run(const ops::GrMixArgs& a) {
-  cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
+void CudaBackend::run(const ops::GdnScanArgs& a) {
+  if (!cuda::gdn_one(queue_, a)) cuda::run(queue_, a);
 }
-void CudaBackend::run(const ops::GdnPreArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::GdnScanArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::GdnPostArgs& a) {
+  if (cuda::gdn_one(queue_, a)) return;
   cuda::run(queue_, a);
-  if (a.out_q.codes != nullptr) run(quantized(a));
+  if (a.out_q.codes != nullptr) cuda::run(queue_, ops::quantized(a));
 }
 void CudaBackend::run(const ops::QsaBlockKeysArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::QsaSelectArgs& a) { cuda::run(queue_, a); }
+void CudaBackend::run(const ops::QsaSelectArgs& a) {
+  if (!cuda::select_one(queue_, a)) cuda::run(queue_, a);
+}
 void CudaBackend::run(const ops::MoeRouteArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MoeGroupArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::NgramHashArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::NgramGateArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::NgramConvArgs& a) { cuda::run(queue_, a); }
+
+void CudaBackend::run_products(std::span<const ops::MatmulArgs> all) {
+  std::vector<cuda::WeightView> views;
+  for (const ops::MatmulArgs& a : all) views.push_back(view(a.w, 1, 0, true));
+  if (cuda::products(queue_, all.data(), views.data(), static_cast<int>(all.size()))) return;
+  for (size_t i = 0; i < all.size(); ++i) cuda::run(queue_, all[i], views[i]);
+}
+
+void CudaBackend::run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up, const ops::SwigluArgs& act) {
+  const ops::MatmulArgs both[] = {gate, up};
+  run_products(both);
+  run(act);
+}
+
+void CudaBackend::run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
+                            const ops::SwigluArgs& act) {
+  if (!cuda::grouped_pair(queue_, {gate, up}, {view(gate), view(up)})) {
+    run(gate);
+    run(up);
+  }
+  run(act);
+}
+
+void CudaBackend::run_routing(const ops::MoeRouteArgs& route, const ops::MoeGroupArgs& group) {
+  if (cuda::routing(queue_, route, group)) return;
+  run(route);
+  run(group);
+}
+
+void CudaBackend::run_combined_norm(const ops::MoeCombineArgs& combine, const ops::GrNormArgs& norm) {
+  if (cuda::combined_norm(queue_, combine, norm)) return;
+  run(combine);
+  run(norm);
+}
 
 }  // namespace argon

@@ -56,6 +56,12 @@ class CudaBackend final : public ops::Backend {
   void run(const ops::NgramHashArgs& a) override;
   void run(const ops::NgramGateArgs& a) override;
   void run(const ops::NgramConvArgs& a) override;
+  void run_products(std::span<const ops::MatmulArgs> of_one_input) override;
+  void run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up, const ops::SwigluArgs& act) override;
+  void run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
+                 const ops::SwigluArgs& act) override;
+  void run_routing(const ops::MoeRouteArgs& route, const ops::MoeGroupArgs& group) override;
+  void run_combined_norm(const ops::MoeCombineArgs& combine, const ops::GrNormArgs& norm) override;
   bool can_compute(WeightType type) const override;
 
   cuda::StreamQueue& queue() { return queue_; }
@@ -70,6 +76,9 @@ class CudaBackend final : public ops::Backend {
   // How kernels find this matrix; splits it first when it is placed memory, of a type that gains by it, and
   // about to be multiplied with.
   cuda::WeightView view(const ops::WeightMatrix& w, int64_t matrices, size_t matrix_bytes, bool multiply);
+  cuda::WeightView view(const ops::MatmulGroupedArgs& a) {
+    return view(a.w.first, a.w.experts, a.w.expert_bytes, true);
+  }
   bool is_placed(const void* device, size_t bytes) const;
 
   cuda::StreamQueue queue_;

@@ -9,6 +9,7 @@
 
 #include "base/exact_math.h"
 #include "base/half.h"
+#include "ops/matmul/matmul.h"
 
 namespace argon::cuda {
 
@@ -92,6 +93,21 @@ __device__ inline float inverse_root(int64_t n) { return __fdiv_rn(1.0f, __fsqrt
 // Reads an element of a cache of either type.
 __device__ inline float load_kv(const void* p, bool f16, int64_t i) {
   return f16 ? __half2float(static_cast<const __half*>(p)[i]) : static_cast<const float*>(p)[i];
+}
+
+// A warp quantises block b of q, whose 32 values its lanes hold (QuantizeArgs, ops/matmul/matmul.h).
+__device__ inline void quantize32(float x, const ops::QuantizedRows& q, int64_t b) {
+  const uint32_t bits = __reduce_max_sync(kAllLanes, __float_as_uint(x) & 0x7fffffffu);
+  const float max = __uint_as_float(bits);
+  const bool zero = max < 0x1p-100f, finite = bits < 0x7f800000u;
+  const float up = zero ? 0.0f : __fdiv_rn(127.0f, max);
+  const int code = finite ? __float2int_rn(x * up) : 0, lane = lane_id();
+  q.codes[b * 32 + lane] = static_cast<int8_t>(code);
+  int sum = code;
+#pragma unroll
+  for (int s = 8; s >= 1; s /= 2) sum += __shfl_xor_sync(kAllLanes, sum, s);
+  if (lane == 0) q.d[b] = zero ? 0.0f : __fdiv_rn(max, 127.0f);
+  if (lane % 16 == 0) q.sums[b * 2 + lane / 16] = static_cast<int16_t>(sum);
 }
 
 // A float whose order as an unsigned integer is the order of the numbers; -0 counts as +0, subnormals as 0.

@@ -45,4 +45,17 @@ void run(Queue&, const ops::NgramHashArgs&);
 void run(Queue&, const ops::NgramGateArgs&);
 void run(Queue&, const ops::NgramConvArgs&);
 
+// One token, heads of 128; false for other sizes.
+bool gdn_one(Queue&, const ops::GdnPreArgs&);
+bool gdn_one(Queue&, const ops::GdnScanArgs&);
+bool gdn_one(Queue&, const ops::GdnPostArgs&);
+
+bool select_one(Queue&, const ops::QsaSelectArgs&);
+
+// Neighbours in one kernel; false when their sizes are not those it takes.
+bool products(Queue&, const ops::MatmulArgs* a, const WeightView* w, int count);
+bool grouped_pair(Queue&, const ops::MatmulGroupedArgs (&a)[2], const WeightView (&w)[2]);
+bool routing(Queue&, const ops::MoeRouteArgs&, const ops::MoeGroupArgs&);
+bool combined_norm(Queue&, const ops::MoeCombineArgs&, const ops::GrNormArgs&);
+
 }  // namespace argon::cuda

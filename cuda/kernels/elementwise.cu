@@ -1,5 +1,6 @@
 // Operations whose values do not depend on each other: rotary, cache writes, gated activation, the apply,
-// gate and mix of the gated residual, the MoE combine, the n-gram hash and convolution. One thread a value.
+// gate and mix of the gated residual, the MoE combine, the n-gram hash and convolution. One thread a value; where
+// the quantised form is wanted, a warp holds whole blocks of 32 (the operations' widths are then multiples of 32).
 #include <cstring>
 
 #include "cuda/device.cuh"
@@ -41,7 +42,10 @@ __global__ void kv_store(ops::KvStoreArgs a) {
 __global__ void swiglu(ops::SwigluArgs a) {
   begin_early();
   const int64_t i = thread_index();
-  if (i < a.rows * a.F) a.h[i] = silu32(a.g[i]) * a.u[i];
+  if (i >= a.rows * a.F) return;
+  const float h = silu32(a.g[i]) * a.u[i];
+  a.h[i] = h;
+  if (a.out_q.codes != nullptr) quantize32(h, a.out_q, i / 32);
 }
 
 __global__ void gr_apply(ops::GrApplyArgs a) {
@@ -57,10 +61,16 @@ __global__ void gr_gate(ops::GrGateArgs a) {
   begin_early();
   const float inv_c = __fdiv_rn(1.0f, static_cast<float>(a.C));
   const int64_t i = thread_index();
-  if (i < a.T * a.R) a.lo[i] = silu32(a.lo[i] * inv_c);
+  if (i < a.T * a.R) {
+    const float lo = silu32(a.lo[i] * inv_c);
+    a.lo[i] = lo;
+    if (a.out_q.codes != nullptr) quantize32(lo, a.out_q, i / 32);
+  }
   if (a.inj != nullptr && i < a.T * a.C) a.inj[i] = a.inj[i] * inv_c;
 }
 
+// kStreams: C, or 0 for any; known, the loads come before the sums.
+template <int kStreams>
 __global__ void gr_mix(ops::GrMixArgs a) {
   begin_early();
   const float inv_c = __fdiv_rn(1.0f, static_cast<float>(a.C));
@@ -70,8 +80,13 @@ __global__ void gr_mix(ops::GrMixArgs a) {
   const float* up = a.up + t * a.C * a.H + k;
   const float* n = a.n + t * a.C * a.H + k;
   float acc = 0.0f;
-  for (int64_t c = 0; c < a.C; ++c) acc = __fmaf_rn(sigmoid32(up[c * a.H]), n[c * a.H], acc);
-  a.h[at] = acc * inv_c;
+#pragma unroll
+  for (int64_t c = 0; c < (kStreams > 0 ? kStreams : a.C); ++c) {
+    acc = __fmaf_rn(sigmoid32(up[c * a.H]), n[c * a.H], acc);
+  }
+  const float h = acc * inv_c;
+  a.h[at] = h;
+  if (a.out_q.codes != nullptr) quantize32(h, a.out_q, at / 32);
 }
 
 __global__ void moe_combine(ops::MoeCombineArgs a) {
@@ -165,7 +180,7 @@ void run(Queue& q, const ops::KvStoreArgs& a) { each(q, kv_store, a.rows * a.n, 
 void run(Queue& q, const ops::SwigluArgs& a) { each(q, swiglu, a.rows * a.F, a); }
 void run(Queue& q, const ops::GrApplyArgs& a) { each(q, gr_apply, a.T * a.C * a.H, a); }
 void run(Queue& q, const ops::GrGateArgs& a) { each(q, gr_gate, a.T * (a.R > a.C ? a.R : a.C), a); }
-void run(Queue& q, const ops::GrMixArgs& a) { each(q, gr_mix, a.T * a.H, a); }
+void run(Queue& q, const ops::GrMixArgs& a) { each(q, a.C == 4 ? gr_mix<4> : gr_mix<0>, a.T * a.H, a); }
 void run(Queue& q, const ops::MoeCombineArgs& a) {
   if (a.T == 0) return;
   q.launch_early(moe_combine, dim3(static_cast<unsigned>(a.T), blocks_for(a.H, kThreads)), kThreads, 0, a);

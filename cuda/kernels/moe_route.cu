@@ -70,7 +70,79 @@ __global__ void moe_group(ops::MoeGroupArgs a) {
   }
 }
 
+struct Routing {
+  ops::MoeRouteArgs route;
+  ops::MoeGroupArgs group;
+};
+
+// One token: warp 0 ranks the logits, which its lanes hold as ordered keys (E <= 32*kOwn, 0 once taken), then
+// all threads write where each expert's slots begin.
+template <int kOwn>
+__global__ void __launch_bounds__(256) route_one(Routing p) {
+  __shared__ int chosen[32];
+  begin_early();
+  const ops::MoeRouteArgs& a = p.route;
+  const int lane = lane_id(), E = static_cast<int>(a.E), K = static_cast<int>(a.K);
+  if (warp_id() == 0) {
+    const float shared = a.shared[0];
+    uint32_t keys[kOwn], best = 0;
+    int best_i = 0;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) keys[i] = i * 32 + lane < E ? order_key(a.logits[i * 32 + lane]) : 0;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      if (keys[i] > best) best = keys[i], best_i = i;
+    }
+    uint32_t mine = 0;  // lane k: the k-th largest key
+    int id = 0;
+    for (int k = 0; k < K; ++k) {
+      const uint32_t top = __reduce_max_sync(kAllLanes, best);
+      const int at = __reduce_min_sync(kAllLanes, best == top ? best_i * 32 + lane : 0x7fffffff);
+      if (lane == k) mine = top, id = at;
+      if (at % 32 == lane) {
+        best = 0;
+#pragma unroll
+        for (int i = 0; i < kOwn; ++i) {
+          if (i == at / 32) keys[i] = 0;
+          if (keys[i] > best) best = keys[i], best_i = i;
+        }
+      }
+    }
+    const float logit = __uint_as_float(mine & 0x80000000u ? mine ^ 0x80000000u : ~mine);
+    const float e = exp32(logit - __shfl_sync(kAllLanes, logit, 0));
+    float sum = __shfl_sync(kAllLanes, e, 0);
+    int slot = 0;
+    for (int k = 0; k < K; ++k) {
+      if (k > 0) sum = sum + __shfl_sync(kAllLanes, e, k);
+      slot += __shfl_sync(kAllLanes, id, k) < id;
+    }
+    if (lane < K) {
+      a.ids[lane] = id;
+      a.w[lane] = __fdiv_rn(e, sum);
+      p.group.slot[lane] = slot;
+      p.group.slot_row[lane] = 0;
+      chosen[lane] = id;
+    }
+    if (lane == 0) a.sg[0] = sigmoid32(shared);
+  }
+  __syncthreads();
+  for (int e = static_cast<int>(threadIdx.x); e <= E; e += 256) {
+    int below = 0;
+    for (int k = 0; k < K; ++k) below += chosen[k] < e;
+    p.group.expert_begin[e] = below;
+  }
+}
+
 }  // namespace
+
+bool routing(Queue& queue, const ops::MoeRouteArgs& route, const ops::MoeGroupArgs& group) {
+  if (route.T != 1 || group.T != 1 || route.E > 512 || route.K > 32 || route.K > route.E || route.K != group.K ||
+      route.E != group.E || route.ids != group.ids) {
+    return false;
+  }
+  queue.launch_early(route_one<16>, 1, 256, 0, Routing{route, group});
+  return true;
+}
 
 void run(Queue& queue, const ops::MoeRouteArgs& a) {
   if (a.T == 0) return;

@@ -16,6 +16,12 @@ __global__ void rms_norm(ops::RmsNormArgs a) {
   for (int64_t k = lane_id(); k < a.n; k += 32) y[k] = (x[k] * r) * a.w[k];
 }
 
+// One value of n; a warp writes whole blocks of 32 when the quantised form is wanted.
+__device__ inline void write_n(const ops::GrNormArgs& a, int64_t at, float n) {
+  a.n[at] = n;
+  if (a.out_q.codes != nullptr) quantize32(n, a.out_q, at / 32);
+}
+
 __global__ void gr_norm_small(ops::GrNormArgs a) {
   begin_early();
   const int64_t u = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
@@ -28,7 +34,7 @@ __global__ void gr_norm_small(ops::GrNormArgs a) {
   }
   const float r = inverse_rms(warp_dot(x, x, a.H), a.H, a.eps);
   const float* w = a.w + u % a.C * a.H;
-  for (int64_t k = lane_id(); k < a.H; k += 32) a.n[u * a.H + k] = (x[k] * r) * w[k];
+  for (int64_t k = lane_id(); k < a.H; k += 32) write_n(a, u * a.H + k, (x[k] * r) * w[k]);
 }
 
 // H >= 512. kOwn values of a thread stay in registers (H = 256*kOwn); 0: any H, read again.
@@ -58,7 +64,7 @@ __global__ void __launch_bounds__(256) gr_norm(ops::GrNormArgs a) {
     const float r = inverse_rms(block_fold256(acc, parts), a.H, a.eps);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      a.n[u * a.H + threadIdx.x + 256 * i] = (v[i] * r) * w[threadIdx.x + 256 * i];
+      write_n(a, u * a.H + threadIdx.x + 256 * i, (v[i] * r) * w[threadIdx.x + 256 * i]);
     }
   } else {
     for (int64_t k = threadIdx.x; k < a.H; k += 256) {
@@ -67,8 +73,69 @@ __global__ void __launch_bounds__(256) gr_norm(ops::GrNormArgs a) {
       acc = __fmaf_rn(v, v, acc);
     }
     const float r = inverse_rms(block_fold256(acc, parts), a.H, a.eps);
-    for (int64_t k = threadIdx.x; k < a.H; k += 256) a.n[u * a.H + k] = (x[k] * r) * w[k];
+    for (int64_t k = threadIdx.x; k < a.H; k += 256) write_n(a, u * a.H + k, (x[k] * r) * w[k]);
   }
+}
+
+struct CombinedNorm {
+  ops::MoeCombineArgs combine;
+  ops::GrNormArgs norm;
+};
+
+// H = 2560, few tokens: the norm with the combine's output computed where it is read, once for each stream.
+__global__ void __launch_bounds__(256) gr_norm_combined(CombinedNorm p) {
+  constexpr int kOwn = 10, kHalf = 5, kSlots = 10;
+  __shared__ float parts[8];
+  start_dependents();
+  const ops::GrNormArgs& a = p.norm;
+  const ops::MoeCombineArgs& m = p.combine;
+  const int64_t u = blockIdx.x, t = u / a.C;
+  const int tid = static_cast<int>(threadIdx.x);
+  const float* w = a.w + u % a.C * a.H;
+  float scale[kOwn];
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) scale[i] = w[tid + 256 * i];
+  wait_for_earlier();
+  float* x = a.x + u * a.H;
+  const float g = __fdiv_rn(2.0f, 1.0f + exp32(-a.inj[u])), sg = m.sg[t];
+  float v[kOwn], acc = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) v[i] = x[tid + 256 * i];
+#pragma unroll
+  for (int half = 0; half < kOwn; half += kHalf) {
+    float b[kHalf];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) b[i] = sg * m.shared[t * a.H + tid + 256 * (half + i)];
+    for (int64_t k0 = 0; k0 < m.K; k0 += kSlots) {
+      float y[kSlots][kHalf], weight[kSlots];
+      bool there[kSlots];
+#pragma unroll
+      for (int k = 0; k < kSlots; ++k) {
+        const int64_t slot = k0 + k < m.K ? m.slot[t * m.K + k0 + k] : -1;
+        there[k] = slot >= 0;
+        weight[k] = there[k] ? m.w[t * m.K + k0 + k] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < kHalf; ++i) {
+          y[k][i] = there[k] ? m.y[slot * a.H + tid + 256 * (half + i)] : 0.0f;
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kSlots; ++k) {
+#pragma unroll
+        for (int i = 0; i < kHalf; ++i) b[i] = there[k] ? __fmaf_rn(weight[k], y[k][i], b[i]) : b[i];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) v[half + i] = __fmaf_rn(g, b[i], v[half + i]);
+  }
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    x[tid + 256 * i] = v[i];
+    acc = __fmaf_rn(v[i], v[i], acc);
+  }
+  const float r = inverse_rms(block_fold256(acc, parts), a.H, a.eps);
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) write_n(a, u * a.H + tid + 256 * i, (v[i] * r) * scale[i]);
 }
 
 // A warp per stream; the normed query is recomputed instead of kept.
@@ -111,6 +178,16 @@ void run(Queue& queue, const ops::GrNormArgs& a) {
   } else {
     queue.launch_early(gr_norm<0>, static_cast<unsigned>(rows), 256, 0, a);
   }
+}
+
+bool combined_norm(Queue& queue, const ops::MoeCombineArgs& combine, const ops::GrNormArgs& norm) {
+  constexpr int64_t kFewTokens = 8;
+  if (norm.H != 2560 || combine.H != norm.H || norm.T < 1 || norm.T > kFewTokens || combine.T != norm.T ||
+      norm.b != combine.out) {
+    return false;
+  }
+  queue.launch_early(gr_norm_combined, static_cast<unsigned>(norm.T * norm.C), 256, 0, CombinedNorm{combine, norm});
+  return true;
 }
 
 void run(Queue& queue, const ops::NgramGateArgs& a) {

@@ -31,6 +31,13 @@ void dispatch(Queue& queue, const MatmulParams& p) {
   if (!matmul_prompt(queue, p) && !matmul_row(queue, &p, 1) && !matmul_step(queue, p)) matmul_general(queue, p);
 }
 
+MatmulParams params(const ops::MatmulArgs& a, const WeightView& w) {
+  return {w, a.x, a.q, a.y, a.T, a.ldy, nullptr, nullptr, 1};
+}
+MatmulParams params(const ops::MatmulGroupedArgs& a, const WeightView& w) {
+  return {w, a.x, a.q, a.y, a.S, w.rows, a.expert_begin, a.slot_row, a.w.experts};
+}
+
 }  // namespace
 
 void split_weights(Queue& queue, const WeightView& w, int64_t matrices, const uint8_t* copy) {
@@ -38,12 +45,25 @@ void split_weights(Queue& queue, const WeightView& w, int64_t matrices, const ui
   queue.launch(split_blocks, blocks_for(matrices * w.rows * (w.cols / 32), 256), 256, 0, p);
 }
 
-void run(Queue& queue, const ops::MatmulArgs& a, const WeightView& w) {
-  dispatch(queue, {w, a.x, a.q, a.y, a.T, a.ldy, nullptr, nullptr, 1});
+void run(Queue& queue, const ops::MatmulArgs& a, const WeightView& w) { dispatch(queue, params(a, w)); }
+
+void run(Queue& queue, const ops::MatmulGroupedArgs& a, const WeightView& w) { dispatch(queue, params(a, w)); }
+
+bool products(Queue& queue, const ops::MatmulArgs* a, const WeightView* w, int count) {
+  MatmulParams p[8];
+  if (count > 8) return false;
+  for (int i = 0; i < count; ++i) {
+    if (a[i].T != 1) return false;
+    p[i] = params(a[i], w[i]);
+  }
+  return matmul_row(queue, p, count);
 }
 
-void run(Queue& queue, const ops::MatmulGroupedArgs& a, const WeightView& w) {
-  dispatch(queue, {w, a.x, a.q, a.y, a.S, w.rows, a.expert_begin, a.slot_row, a.w.experts});
+bool grouped_pair(Queue& queue, const ops::MatmulGroupedArgs (&a)[2], const WeightView (&w)[2]) {
+  // With more slots the prompt kernels are better (matmul_prompt.cu).
+  if (2 * a[0].S >= a[0].w.experts) return false;
+  const MatmulParams p[] = {params(a[0], w[0]), params(a[1], w[1])};
+  return matmul_row(queue, p, 2);
 }
 
 }  // namespace argon::cuda
