@@ -157,6 +157,7 @@ void CudaBackend::run(const ops::KvStoreArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MoeCombineArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::SwigluArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::QsaAttentionArgs& a) {
+  if (cuda::attention_step(queue_, a)) return;
   cuda::run(queue_, a);
   if (a.out_q.codes != nullptr) cuda::run(queue_, ops::quantized(a));
 }

@@ -103,11 +103,45 @@ __device__ inline void quantize32(float x, const ops::QuantizedRows& q, int64_t 
   const float up = zero ? 0.0f : __fdiv_rn(127.0f, max);
   const int code = finite ? __float2int_rn(x * up) : 0, lane = lane_id();
   q.codes[b * 32 + lane] = static_cast<int8_t>(code);
-  int sum = code;
-#pragma unroll
-  for (int s = 8; s >= 1; s /= 2) sum += __shfl_xor_sync(kAllLanes, sum, s);
+  // Both halves' sums in one word: each is within 16 bits.
+  const int both = __reduce_add_sync(kAllLanes, lane < 16 ? code : code * 65536);
+  const int low = static_cast<int16_t>(both);
   if (lane == 0) q.d[b] = zero ? 0.0f : __fdiv_rn(max, 127.0f);
-  if (lane % 16 == 0) q.sums[b * 2 + lane / 16] = static_cast<int16_t>(sum);
+  if (lane % 16 == 0) q.sums[b * 2 + lane / 16] = static_cast<int16_t>(lane == 0 ? low : (both - low) >> 16);
+}
+
+// The same for N blocks b0, b0 + step, ... at once: the quotients of all of them are computed by different lanes.
+template <int N>
+__device__ inline void quantize32_each(const float (&x)[N], const ops::QuantizedRows& q, int64_t b0, int64_t step) {
+  static_assert(N <= 32);
+  const int lane = lane_id();
+  uint32_t own_bits = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const uint32_t bits = __reduce_max_sync(kAllLanes, __float_as_uint(x[i]) & 0x7fffffffu);
+    if (lane == i) own_bits = bits;
+  }
+  const float max = __uint_as_float(own_bits);
+  const bool zero = max < 0x1p-100f;
+  const float own_up = zero ? 0.0f : __fdiv_rn(127.0f, max);
+  if (lane < N) q.d[b0 + lane * step] = zero ? 0.0f : __fdiv_rn(max, 127.0f);
+  const bool own_finite = own_bits < 0x7f800000u;
+  const unsigned finite = __ballot_sync(kAllLanes, own_finite);
+  int own_sums = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float up = __shfl_sync(kAllLanes, own_up, i);
+    const int code = finite >> i & 1 ? __float2int_rn(x[i] * up) : 0;
+    q.codes[(b0 + i * step) * 32 + lane] = static_cast<int8_t>(code);
+    const int both = __reduce_add_sync(kAllLanes, lane < 16 ? code : code * 65536);
+    if (lane == i) own_sums = both;
+  }
+  const int low = static_cast<int16_t>(own_sums);
+  if (lane < N) {
+    // Two 16-bit sums of one block, low half first.
+    const uint32_t word = static_cast<uint32_t>(low & 0xffff) | static_cast<uint32_t>((own_sums - low) >> 16) << 16;
+    reinterpret_cast<uint32_t*>(q.sums)[b0 + lane * step] = word;
+  }
 }
 
 // A float whose order as an unsigned integer is the order of the numbers; -0 counts as +0, subnormals as 0.

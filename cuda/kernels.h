@@ -45,12 +45,13 @@ void run(Queue&, const ops::NgramHashArgs&);
 void run(Queue&, const ops::NgramGateArgs&);
 void run(Queue&, const ops::NgramConvArgs&);
 
-// One token, heads of 128; false for other sizes.
+// One token; false for sizes that they do not take.
 bool gdn_one(Queue&, const ops::GdnPreArgs&);
 bool gdn_one(Queue&, const ops::GdnScanArgs&);
 bool gdn_one(Queue&, const ops::GdnPostArgs&);
 
 bool select_one(Queue&, const ops::QsaSelectArgs&);
+bool attention_step(Queue&, const ops::QsaAttentionArgs&);
 
 // Neighbours in one kernel; false when their sizes are not those it takes.
 bool products(Queue&, const ops::MatmulArgs* a, const WeightView* w, int count);

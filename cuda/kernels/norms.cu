@@ -22,6 +22,19 @@ __device__ inline void write_n(const ops::GrNormArgs& a, int64_t at, float n) {
   if (a.out_q.codes != nullptr) quantize32(n, a.out_q, at / 32);
 }
 
+// Stream u of n by a block of 256 threads, which hold values threadIdx.x + 256*i of it.
+template <int kOwn>
+__device__ inline void write_row(const ops::GrNormArgs& a, int64_t u, float (&v)[kOwn], float r,
+                                 const float (&scale)[kOwn]) {
+  float* n = a.n + u * a.H + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    v[i] = (v[i] * r) * scale[i];
+    n[256 * i] = v[i];
+  }
+  if (a.out_q.codes != nullptr) quantize32_each<kOwn>(v, a.out_q, u * a.H / 32 + warp_id(), 8);
+}
+
 __global__ void gr_norm_small(ops::GrNormArgs a) {
   begin_early();
   const int64_t u = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
@@ -49,9 +62,12 @@ __global__ void __launch_bounds__(256) gr_norm(ops::GrNormArgs a) {
   const float g = b == nullptr ? 0.0f : __fdiv_rn(2.0f, 1.0f + exp32(-a.inj[u]));
   float acc = 0.0f;
   if constexpr (kOwn > 0) {
-    float v[kOwn];
+    float v[kOwn], scale[kOwn];
 #pragma unroll
-    for (int i = 0; i < kOwn; ++i) v[i] = x[threadIdx.x + 256 * i];
+    for (int i = 0; i < kOwn; ++i) {
+      v[i] = x[threadIdx.x + 256 * i];
+      scale[i] = w[threadIdx.x + 256 * i];
+    }
     if (b != nullptr) {
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
@@ -62,10 +78,7 @@ __global__ void __launch_bounds__(256) gr_norm(ops::GrNormArgs a) {
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) acc = __fmaf_rn(v[i], v[i], acc);
     const float r = inverse_rms(block_fold256(acc, parts), a.H, a.eps);
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      write_n(a, u * a.H + threadIdx.x + 256 * i, (v[i] * r) * w[threadIdx.x + 256 * i]);
-    }
+    write_row(a, u, v, r, scale);
   } else {
     for (int64_t k = threadIdx.x; k < a.H; k += 256) {
       float v = x[k];
@@ -134,8 +147,7 @@ __global__ void __launch_bounds__(256) gr_norm_combined(CombinedNorm p) {
     acc = __fmaf_rn(v[i], v[i], acc);
   }
   const float r = inverse_rms(block_fold256(acc, parts), a.H, a.eps);
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) write_n(a, u * a.H + tid + 256 * i, (v[i] * r) * scale[i]);
+  write_row(a, u, v, r, scale);
 }
 
 // A warp per stream; the normed query is recomputed instead of kept.
@@ -160,6 +172,45 @@ __global__ void ngram_gate(ops::NgramGateArgs a) {
   for (int64_t i = lane_id(); i < a.H; i += 32) v[i] = gate * value[i];
   const float rv = inverse_rms(warp_dot(v, v, a.H), a.H, a.eps);
   for (int64_t i = lane_id(); i < a.H; i += 32) a.nv[u * a.H + i] = (v[i] * rv) * w_conv[i];
+}
+
+// The same by a block of 256 threads for H >= 512, which are the lanes of sum256.
+__global__ void __launch_bounds__(256) ngram_gate_wide(ops::NgramGateArgs a) {
+  __shared__ float parts[4][8];
+  begin_early();
+  const int64_t u = blockIdx.x, t = u / a.C, c = u % a.C;
+  float* key = a.key + u * a.H;
+  float* v = a.v + u * a.H;
+  const float* x = a.x + u * a.H;
+  const float *w_key = a.w_key + c * a.H, *w_query = a.w_query + c * a.H, *w_conv = a.w_conv + c * a.H;
+  const float* value = a.value + t * a.H;
+  float kk = 0.0f, xx = 0.0f, dot = 0.0f, vv = 0.0f;
+#pragma unroll 5
+  for (int64_t i = threadIdx.x; i < a.H; i += 256) {
+    const float k = key[i], q = x[i];
+    kk = __fmaf_rn(k, k, kk);
+    xx = __fmaf_rn(q, q, xx);
+  }
+  const float rk = inverse_rms(block_fold256(kk, parts[0]), a.H, a.eps);
+  const float rq = inverse_rms(block_fold256(xx, parts[1]), a.H, a.eps);
+#pragma unroll 5
+  for (int64_t i = threadIdx.x; i < a.H; i += 256) {
+    const float k = (key[i] * rk) * w_key[i];
+    key[i] = k;
+    dot = __fmaf_rn(k, (x[i] * rq) * w_query[i], dot);
+  }
+  const float s = block_fold256(dot, parts[2]) * inverse_root(a.H);
+  const float size = fabsf(s) < 1e-6f ? 1e-6f : fabsf(s);
+  const float gate = s == 0.0f ? 0.5f : sigmoid32(copysignf(__fsqrt_rn(size), s));
+#pragma unroll 5
+  for (int64_t i = threadIdx.x; i < a.H; i += 256) {
+    const float g = gate * value[i];
+    v[i] = g;
+    vv = __fmaf_rn(g, g, vv);
+  }
+  const float rv = inverse_rms(block_fold256(vv, parts[3]), a.H, a.eps);
+#pragma unroll 5
+  for (int64_t i = threadIdx.x; i < a.H; i += 256) a.nv[u * a.H + i] = (v[i] * rv) * w_conv[i];
 }
 
 }  // namespace
@@ -191,7 +242,12 @@ bool combined_norm(Queue& queue, const ops::MoeCombineArgs& combine, const ops::
 }
 
 void run(Queue& queue, const ops::NgramGateArgs& a) {
-  if (a.T > 0) queue.launch_early(ngram_gate, blocks_for(a.T * a.C, 4), 128, 0, a);
+  if (a.T == 0) return;
+  if (a.H < 512) {
+    queue.launch_early(ngram_gate, blocks_for(a.T * a.C, 4), 128, 0, a);
+  } else {
+    queue.launch_early(ngram_gate_wide, static_cast<unsigned>(a.T * a.C), 256, 0, a);
+  }
 }
 
 }  // namespace argon::cuda
