@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -146,11 +147,17 @@ ops::QuantizedRows rows_from(const ops::QuantizedRows& q, int64_t first, int64_t
   return {q.codes + first * K, q.d + first * (K / 32), q.sums + first * (K / 16)};
 }
 
+// An exponent of all ones carries into the top bit; chunks without a branch, for this runs over every logit.
 bool all_finite(const float* x, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (!std::isfinite(x[i])) return false;
+  constexpr int64_t kChunk = 256;
+  const auto carry = [](float v) { return (std::bit_cast<uint32_t>(v) & 0x7fffffffu) + 0x00800000u; };
+  uint32_t top = 0;
+  int64_t i = 0;
+  for (; i + kChunk <= n; i += kChunk) {
+    for (int64_t k = 0; k < kChunk; ++k) top |= carry(x[i + k]);
   }
-  return true;
+  for (; i < n; ++i) top |= carry(x[i]);
+  return top >> 31 == 0;
 }
 
 }  // namespace
@@ -349,10 +356,11 @@ void Forward::mix(Pass& p, const MixerWeights& m) {
   const bool has_inject = m.inject.data != nullptr;
   const ops::MatmulArgs down[] = {product(m.down, n, a.lo, p.T), product(m.inject, n, p.inj, p.T)};
   backend_.run_products(std::span(down).first(has_inject ? 2 : 1));
-  const auto run = [&](const auto& args) { backend_.run(args); };
-  quantizing(ops::GrGateArgs{a.lo, has_inject ? p.inj : nullptr, p.T, c_.C, c_.R}, a.loq, p.T, run);
-  backend_.run(product(m.up, {a.lo, a.loq}, a.up, p.T));
-  quantizing(ops::GrMixArgs{a.up, p.n, p.h, p.T, c_.C, c_.H}, p.hq, p.T, run);
+  ops::GrGateArgs gate{a.lo, has_inject ? p.inj : nullptr, p.T, c_.C, c_.R};
+  gate.out_q = a.loq;
+  ops::GrMixArgs mixed{a.up, p.n, p.h, p.T, c_.C, c_.H};
+  mixed.out_q = p.hq;
+  backend_.run_mixed(gate, product(m.up, {a.lo, a.loq}, a.up, p.T), mixed);
 }
 
 void Forward::gdn(Pass& p, const GdnWeights& w, SequenceState::GdnLayer& s) {
@@ -362,11 +370,11 @@ void Forward::gdn(Pass& p, const GdnWeights& w, SequenceState::GdnLayer& s) {
   backend_.run_products(std::array{product(w.qkv, h, a.qkv, p.T), product(w.z, h, a.z, p.T),
                                    product(w.alpha, h, a.alpha, p.T), product(w.beta, h, a.beta, p.T)});
   const ops::GdnShape shape{p.T, c_.hk, c_.hv, c_.D};
-  backend_.run(ops::GdnPreArgs{shape, a.qkv, a.alpha, a.beta, w.conv, w.a, w.dt, s.history.as<float>(), a.qn,
-                               a.kn, a.vc, a.gb, a.kq, c_.eps});
-  backend_.run(ops::GdnScanArgs{shape, a.qn, a.kn, a.vc, a.gb, a.kq, s.S.as<float>(), a.o});
-  quantizing(ops::GdnPostArgs{shape, a.o, a.z, w.norm, a.y, c_.eps}, a.yq, p.T,
-             [&](const auto& args) { backend_.run(args); });
+  const ops::GdnPreArgs pre{shape, a.qkv, a.alpha, a.beta, w.conv, w.a,   w.dt, s.history.as<float>(),
+                            a.qn,  a.kn,  a.vc,    a.gb,   a.kq,   c_.eps};
+  ops::GdnPostArgs post{shape, a.o, a.z, w.norm, a.y, c_.eps};
+  post.out_q = a.yq;
+  backend_.run_delta(pre, {shape, a.qn, a.kn, a.vc, a.gb, a.kq, s.S.as<float>(), a.o}, post);
   backend_.run(product(w.out, {a.y, a.yq}, p.b, p.T));
   p.pending = Pending::kBlock;
 }
@@ -412,22 +420,20 @@ void Forward::experts(Pass& p, const MoeWeights& w) {
   const MoeArrays a(scratch_, c_, p.T);
   const Input h{p.h, p.hq};
   const int64_t slots = p.T * c_.K;
-  backend_.run_products(
-      std::array{product(w.router, h, a.logits, p.T), product(w.shared_router, h, a.shared_logit, p.T)});
-  backend_.run_routing(ops::MoeRouteArgs{a.logits, a.shared_logit, a.ids, a.w, a.sg, p.T, c_.E, c_.K},
-                       ops::MoeGroupArgs{a.ids, a.expert_begin, a.slot_row, a.slot, p.T, c_.E, c_.K});
-  const ops::MatmulGroupedArgs gate{w.gate, h.x, h.q, a.expert_begin, a.slot_row, a.g, slots};
-  const ops::MatmulGroupedArgs up{w.up, h.x, h.q, a.expert_begin, a.slot_row, a.u, slots};
-  quantizing(ops::SwigluArgs{a.g, a.u, a.g, slots, c_.F}, a.gq, slots,
-             [&](const ops::SwigluArgs& act) { backend_.run_gated(gate, up, act); });
-  backend_.run(ops::MatmulGroupedArgs{w.down, a.g, a.gq, a.expert_begin, nullptr, a.y, slots});
-
-  quantizing(ops::SwigluArgs{a.shared_g, a.shared_u, a.shared_g, p.T, c_.Fs}, a.shared_gq, p.T,
-             [&](const ops::SwigluArgs& act) {
-               backend_.run_gated(product(w.shared_gate, h, a.shared_g, p.T),
-                                  product(w.shared_up, h, a.shared_u, p.T), act);
-             });
-  backend_.run(product(w.shared_down, {a.shared_g, a.shared_gq}, a.shared, p.T));
+  ops::ExpertBlock e{};
+  e.router = product(w.router, h, a.logits, p.T);
+  e.shared_router = product(w.shared_router, h, a.shared_logit, p.T);
+  e.route = {a.logits, a.shared_logit, a.ids, a.w, a.sg, p.T, c_.E, c_.K};
+  e.group = {a.ids, a.expert_begin, a.slot_row, a.slot, p.T, c_.E, c_.K};
+  e.gate = {w.gate, h.x, h.q, a.expert_begin, a.slot_row, a.g, slots};
+  e.up = {w.up, h.x, h.q, a.expert_begin, a.slot_row, a.u, slots};
+  e.act = {a.g, a.u, a.g, slots, c_.F, a.gq};
+  e.down = {w.down, a.g, a.gq, a.expert_begin, nullptr, a.y, slots};
+  e.shared_gate = product(w.shared_gate, h, a.shared_g, p.T);
+  e.shared_up = product(w.shared_up, h, a.shared_u, p.T);
+  e.shared_act = {a.shared_g, a.shared_u, a.shared_g, p.T, c_.Fs, a.shared_gq};
+  e.shared_down = product(w.shared_down, {a.shared_g, a.shared_gq}, a.shared, p.T);
+  backend_.run_experts(e);
   p.combine = {a.y, a.slot, a.w, a.shared, a.sg, p.b, p.T, c_.K, c_.H};
   p.pending = Pending::kExperts;
 }

@@ -25,6 +25,19 @@
 
 namespace argon::ops {
 
+// The experts of a layer with the router before them; gate, up and act of one input, down of act's output.
+struct ExpertBlock {
+  MatmulArgs router, shared_router;
+  MoeRouteArgs route;
+  MoeGroupArgs group;
+  MatmulGroupedArgs gate, up;
+  SwigluArgs act;
+  MatmulGroupedArgs down;
+  MatmulArgs shared_gate, shared_up;
+  SwigluArgs shared_act;
+  MatmulArgs shared_down;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -90,6 +103,25 @@ class Backend {
   // The norm's b is the combine's out; nothing else reads it, so a backend need not write it.
   virtual void run_combined_norm(const MoeCombineArgs& combine, const GrNormArgs& norm) {
     run(combine), run(norm);
+  }
+
+  // The rest of a mixer, of a delta rule's layer and of the experts. What these hand on among themselves (lo
+  // and up; qn, kn, vc, gb, kq and o; g, u, and their activation) nothing else reads, so a backend need not
+  // write it.
+  virtual void run_mixed(const GrGateArgs& gate, const MatmulArgs& up, const GrMixArgs& mix) {
+    run(gate), run(up), run(mix);
+  }
+  virtual void run_delta(const GdnPreArgs& pre, const GdnScanArgs& scan, const GdnPostArgs& post) {
+    run(pre), run(scan), run(post);
+  }
+  virtual void run_experts(const ExpertBlock& e) {
+    const MatmulArgs routers[] = {e.router, e.shared_router};
+    run_products(routers);
+    run_routing(e.route, e.group);
+    run_gated(e.gate, e.up, e.act);
+    run(e.down);
+    run_gated(e.shared_gate, e.shared_up, e.shared_act);
+    run(e.shared_down);
   }
 
   // Can weights of this type be multiplied and looked up?
