@@ -147,9 +147,7 @@ bool CudaBackend::can_compute(WeightType type) const { return find_format(type) 
 
 void CudaBackend::run(const ops::QuantizeArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MatmulArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, true)); }
-void CudaBackend::run(const ops::MatmulGroupedArgs& a) {
-  cuda::run(queue_, a, view(a));
-}
+void CudaBackend::run(const ops::MatmulGroupedArgs& a) { cuda::run(queue_, a, view(a)); }
 void CudaBackend::run(const ops::EmbedArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, false)); }
 void CudaBackend::run(const ops::RmsNormArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::RopeArgs& a) { cuda::run(queue_, a); }
@@ -193,7 +191,8 @@ void CudaBackend::run_products(std::span<const ops::MatmulArgs> all) {
   for (size_t i = 0; i < all.size(); ++i) cuda::run(queue_, all[i], views[i]);
 }
 
-void CudaBackend::run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up, const ops::SwigluArgs& act) {
+void CudaBackend::run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up,
+                            const ops::SwigluArgs& act) {
   const ops::MatmulArgs both[] = {gate, up};
   run_products(both);
   run(act);
@@ -218,6 +217,36 @@ void CudaBackend::run_combined_norm(const ops::MoeCombineArgs& combine, const op
   if (cuda::combined_norm(queue_, combine, norm)) return;
   run(combine);
   run(norm);
+}
+
+void CudaBackend::run_mixed(const ops::GrGateArgs& gate, const ops::MatmulArgs& up,
+                            const ops::GrMixArgs& mix) {
+  if (!cuda::mixed(queue_, gate, up, view(up.w, 1, 0, true), mix)) Backend::run_mixed(gate, up, mix);
+}
+
+void CudaBackend::run_delta(const ops::GdnPreArgs& pre, const ops::GdnScanArgs& scan,
+                            const ops::GdnPostArgs& post) {
+  if (!cuda::delta(queue_, pre, scan, post)) Backend::run_delta(pre, scan, post);
+}
+
+// A step's experts in four launches: everything of the block's input, the routing, gate and up, down.
+void CudaBackend::run_experts(const ops::ExpertBlock& e) {
+  if (e.route.T != 1) return Backend::run_experts(e);
+  const ops::MatmulArgs first[] = {e.router, e.shared_router, e.shared_gate, e.shared_up};
+  run_products(first);
+  run_routing(e.route, e.group);
+  if (!cuda::grouped_pair(queue_, {e.gate, e.up}, {view(e.gate), view(e.up)})) {
+    run(e.gate);
+    run(e.up);
+  }
+  if (cuda::gated_down(queue_, e.act, e.down, view(e.down), e.shared_act, e.shared_down,
+                       view(e.shared_down.w, 1, 0, true))) {
+    return;
+  }
+  run(e.act);
+  run(e.down);
+  run(e.shared_act);
+  run(e.shared_down);
 }
 
 }  // namespace argon

@@ -62,6 +62,10 @@ class CudaBackend final : public ops::Backend {
                  const ops::SwigluArgs& act) override;
   void run_routing(const ops::MoeRouteArgs& route, const ops::MoeGroupArgs& group) override;
   void run_combined_norm(const ops::MoeCombineArgs& combine, const ops::GrNormArgs& norm) override;
+  void run_mixed(const ops::GrGateArgs& gate, const ops::MatmulArgs& up, const ops::GrMixArgs& mix) override;
+  void run_delta(const ops::GdnPreArgs& pre, const ops::GdnScanArgs& scan,
+                 const ops::GdnPostArgs& post) override;
+  void run_experts(const ops::ExpertBlock& e) override;
   bool can_compute(WeightType type) const override;
 
   cuda::StreamQueue& queue() { return queue_; }

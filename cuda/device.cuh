@@ -110,9 +110,11 @@ __device__ inline void quantize32(float x, const ops::QuantizedRows& q, int64_t 
   if (lane % 16 == 0) q.sums[b * 2 + lane / 16] = static_cast<int16_t>(lane == 0 ? low : (both - low) >> 16);
 }
 
-// The same for N blocks b0, b0 + step, ... at once: the quotients of all of them are computed by different lanes.
+// The same for N blocks b0, b0 + step, ... at once: the quotients of all of them are computed by different
+// lanes.
 template <int N>
-__device__ inline void quantize32_each(const float (&x)[N], const ops::QuantizedRows& q, int64_t b0, int64_t step) {
+__device__ inline void quantize32_each(const float (&x)[N], const ops::QuantizedRows& q, int64_t b0,
+                                       int64_t step) {
   static_assert(N <= 32);
   const int lane = lane_id();
   uint32_t own_bits = 0;
@@ -139,7 +141,8 @@ __device__ inline void quantize32_each(const float (&x)[N], const ops::Quantized
   const int low = static_cast<int16_t>(own_sums);
   if (lane < N) {
     // Two 16-bit sums of one block, low half first.
-    const uint32_t word = static_cast<uint32_t>(low & 0xffff) | static_cast<uint32_t>((own_sums - low) >> 16) << 16;
+    const uint32_t word = static_cast<uint32_t>(low & 0xffff) | static_cast<uint32_t>((own_sums - low) >> 16)
+                                                                    << 16;
     reinterpret_cast<uint32_t*>(q.sums)[b0 + lane * step] = word;
   }
 }

@@ -57,6 +57,13 @@ bool attention_step(Queue&, const ops::QsaAttentionArgs&);
 bool products(Queue&, const ops::MatmulArgs* a, const WeightView* w, int count);
 bool grouped_pair(Queue&, const ops::MatmulGroupedArgs (&a)[2], const WeightView (&w)[2]);
 bool routing(Queue&, const ops::MoeRouteArgs&, const ops::MoeGroupArgs&);
+// down of act's output for the slots, and the same for the shared expert.
+bool gated_down(Queue&, const ops::SwigluArgs& act, const ops::MatmulGroupedArgs& down, const WeightView&,
+                const ops::SwigluArgs& shared_act, const ops::MatmulArgs& shared_down,
+                const WeightView& shared);
+bool mixed(Queue&, const ops::GrGateArgs&, const ops::MatmulArgs& up, const WeightView&,
+           const ops::GrMixArgs&);
+bool delta(Queue&, const ops::GdnPreArgs&, const ops::GdnScanArgs&, const ops::GdnPostArgs&);
 bool combined_norm(Queue&, const ops::MoeCombineArgs&, const ops::GrNormArgs&);
 
 }  // namespace argon::cuda

@@ -147,9 +147,10 @@ bool StreamQueue::build(Graph& g) {
     const cudaGraphNode_t* last = nullptr;
     const cudaGraphEdgeData* edges = nullptr;
     size_t count = 0;
-    good = launch_one(g.list, l) &&
-           cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, &last, &edges, &count) == cudaSuccess &&
-           count == 1;
+    good =
+        launch_one(g.list, l) &&
+        cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, &last, &edges, &count) == cudaSuccess &&
+        count == 1;
     if (!good) break;
     g.nodes.push_back(*last);
   }
@@ -227,11 +228,13 @@ void StreamQueue::read(void* to_host, const void* from, size_t bytes) {
     bounce_ = nullptr;
   }
   if (bytes > kBounce || bounce_ == nullptr) {
-    if (check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the device"))
+    if (check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_),
+              "copying from the device"))
       check(cudaStreamSynchronize(stream_), "computing");
     return;
   }
-  if (check(cudaMemcpyAsync(bounce_, from, bytes, cudaMemcpyDeviceToHost, stream_), "copying from the device") &&
+  if (check(cudaMemcpyAsync(bounce_, from, bytes, cudaMemcpyDeviceToHost, stream_),
+            "copying from the device") &&
       check(cudaStreamSynchronize(stream_), "computing")) {
     std::memcpy(to_host, bounce_, bytes);
   }

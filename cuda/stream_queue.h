@@ -2,8 +2,8 @@
 //
 // Launches are collected until something needs them done. A long list whose kernels came in the same order
 // before (a step of the model) becomes a CUDA graph: from then on only the nodes whose parameters or grid
-// changed are updated, and the whole list is started by one call. Early kernels (queue.h) keep their freedom in
-// both ways. Small writes from the host travel as a kernel's parameters, so that they do not cut a list.
+// changed are updated, and the whole list is started by one call. Early kernels (queue.h) keep their freedom
+// in both ways. Small writes from the host travel as a kernel's parameters, so that they do not cut a list.
 #pragma once
 
 #include <map>
@@ -47,8 +47,8 @@ class StreamQueue final : public Queue {
   };
   void start_profile() { profiling_ = true; }
   std::vector<KernelTime> take_profile();
-  // For benches: launches of this kernel (null: none) come twice from now on, to see what one costs among the others.
-  // Results are then wrong.
+  // For benches: launches of this kernel (null: none) come twice from now on, to see what one costs among the
+  // others. Results are then wrong.
   void repeat(const void* kernel) { repeated_ = kernel; }
   cudaStream_t stream() const { return stream_; }
   const std::string& device_name() const { return name_; }

@@ -70,8 +70,8 @@ class StepBench {
     backend_.queue().start_profile();
     step(*state, 0, logits_);
     const auto kernels = backend_.queue().take_profile();
-    // What a kernel costs among the others: the step with its launches doubled. The logits are then wrong and may be
-    // anything, so errors about them are not looked at.
+    // What a kernel costs among the others: the step with its launches doubled. The logits are then wrong and
+    // may be anything, so errors about them are not looked at.
     std::printf("  kernel, calls, us a call alone (with about 5 of timing) and among the others:\n");
     for (const auto& k : kernels) {
       backend_.queue().repeat(k.function);
@@ -82,8 +82,8 @@ class StepBench {
       const size_t cut = name.find("_cu_");
       if (cut != std::string::npos) name = name.substr(std::min(name.size(), cut + 12));
       const auto calls = static_cast<double>(k.calls);
-      std::printf("  %5lld x %6.1f %6.2f  %8.1f us  %s\n", static_cast<long long>(k.calls), k.ms * 1e3 / calls,
-                  more * 1e6 / calls, more * 1e6, name.substr(0, 50).c_str());
+      std::printf("  %5lld x %6.1f %6.2f  %8.1f us  %s\n", static_cast<long long>(k.calls),
+                  k.ms * 1e3 / calls, more * 1e6 / calls, more * 1e6, name.substr(0, 50).c_str());
     }
   }
 
@@ -143,14 +143,16 @@ void bench_products(CudaBackend& b) {
     WeightType type;
     int64_t rows, cols;
   };
-  const Shape shapes[] = {{"vocabulary", WeightType::kQ8_0, 248320, 2560}, {"qkv and z", WeightType::kQ8_0, 16384, 2560},
-                          {"gdn out", WeightType::kQ8_0, 2560, 6144},      {"mixer down", WeightType::kQ8_0, 320, 10240},
-                          {"mixer up", WeightType::kQ8_0, 10240, 320},     {"shared down", WeightType::kQ8_0, 2560, 640},
-                          {"router", WeightType::kF32, 512, 2560},         {"inject", WeightType::kF32, 4, 10240}};
+  const Shape shapes[] = {
+      {"vocabulary", WeightType::kQ8_0, 248320, 2560}, {"qkv and z", WeightType::kQ8_0, 16384, 2560},
+      {"gdn out", WeightType::kQ8_0, 2560, 6144},      {"mixer down", WeightType::kQ8_0, 320, 10240},
+      {"mixer up", WeightType::kQ8_0, 10240, 320},     {"shared down", WeightType::kQ8_0, 2560, 640},
+      {"router", WeightType::kF32, 512, 2560},         {"inject", WeightType::kF32, 4, 10240}};
   std::mt19937 rng(1);
   std::vector<uint8_t> host;
   for (const Shape& s : shapes) {
-    const size_t row_bytes = weight_row_bytes(s.type, s.cols), bytes = static_cast<size_t>(s.rows) * row_bytes;
+    const size_t row_bytes = weight_row_bytes(s.type, s.cols),
+                 bytes = static_cast<size_t>(s.rows) * row_bytes;
     const size_t copies = std::clamp<size_t>((size_t{700} << 20) / bytes, 1, 64);
     host.assign(bytes * copies, 0);
     for (size_t i = 0; i < host.size(); i += 61) host[i] = static_cast<uint8_t>(rng() & 0x3f);
@@ -190,7 +192,8 @@ void bench_products(CudaBackend& b) {
 
 int run(int argc, char** argv) {
   ScopedFlushSubnormals flush;
-  if (argc > 1 && std::strcmp(argv[1], "products") == 0) return bench_products(*must(CudaBackend::create(0))), 0;
+  if (argc > 1 && std::strcmp(argv[1], "products") == 0)
+    return bench_products(*must(CudaBackend::create(0))), 0;
   std::vector<int64_t> lengths;
   bool profile = false;
   for (int i = 3; i < argc; ++i) {

@@ -1,7 +1,7 @@
-// Attention of one token. A segment of 128 kept tokens, one kv head and four of its query heads are a block of
-// eight warps: scores of 16 keys a warp (each lane a lane of the contract's sum32), then a warp per head takes the
-// segment's four tiles through the running maximum, then a thread per value adds the values in order. A second
-// kernel merges the segments from the left.
+// Attention of one token. A segment of 128 kept tokens, one kv head and four of its query heads are a block
+// of eight warps: scores of 16 keys a warp (each lane a lane of the contract's sum32), then a warp per head
+// takes the segment's four tiles through the running maximum, then a thread per value adds the values in
+// order. A second kernel merges the segments from the left.
 #include "cuda/kernels.h"
 #include "cuda/kernels/matmul.cuh"
 #include "cuda/kernels/qsa_attention.cuh"
@@ -160,8 +160,8 @@ void launch(Queue& queue, const OneParams& p) {
   const ops::QsaAttentionArgs& a = p.a;
   const dim3 grid(static_cast<unsigned>(p.segments), static_cast<unsigned>(a.nkv),
                   blocks_for(a.nq / a.nkv, kHeads));
-  queue.launch_early(a.type == ops::KvType::kF16 ? attention_one<kDh, __half> : attention_one<kDh, float>, grid,
-                     kThreads, 0, p);
+  queue.launch_early(a.type == ops::KvType::kF16 ? attention_one<kDh, __half> : attention_one<kDh, float>,
+                     grid, kThreads, 0, p);
 }
 
 }  // namespace
@@ -171,8 +171,8 @@ bool attention_step(Queue& queue, const ops::QsaAttentionArgs& a) {
   const int64_t kept = a.budget * a.r + a.r - 1, visible = a.position0 + 1;
   const int64_t most = visible < kept || visible / a.r <= a.budget ? visible : kept;
   OneParams p{a, nullptr, static_cast<int32_t>((most + kSegment - 1) / kSegment)};
-  p.partial = static_cast<float*>(
-      queue.scratch(static_cast<size_t>(a.nq * p.segments * (a.dh + 2)) * sizeof(float)));
+  p.partial =
+      static_cast<float*>(queue.scratch(static_cast<size_t>(a.nq * p.segments * (a.dh + 2)) * sizeof(float)));
   if (p.partial == nullptr) return true;
   if (a.dh == 64) launch<64>(queue, p);
   if (a.dh == 128) launch<128>(queue, p);

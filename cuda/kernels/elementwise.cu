@@ -1,6 +1,7 @@
 // Operations whose values do not depend on each other: rotary, cache writes, gated activation, the apply,
-// gate and mix of the gated residual, the MoE combine, the n-gram hash and convolution. One thread a value; where
-// the quantised form is wanted, a warp holds whole blocks of 32 (the operations' widths are then multiples of 32).
+// gate and mix of the gated residual, the MoE combine, the n-gram hash and convolution. One thread a value;
+// where the quantised form is wanted, a warp holds whole blocks of 32 (the operations' widths are then
+// multiples of 32).
 #include <cstring>
 
 #include "cuda/device.cuh"

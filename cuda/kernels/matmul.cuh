@@ -25,6 +25,8 @@ void matmul_general(Queue&, const MatmulParams&);
 bool matmul_step(Queue&, const MatmulParams&);
 // `count` products of one input: dense with T = 1, or grouped, whose slots are few.
 bool matmul_row(Queue&, const MatmulParams* products, int count);
+// A grouped product of slots' rows and a dense one of one row, whose inputs are silu(g)*u.
+bool matmul_gated(Queue&, const MatmulParams (&a)[2], const float* const (&g)[2], const float* const (&u)[2]);
 bool matmul_prompt(Queue&, const MatmulParams&);
 
 #if defined(__CUDACC__)

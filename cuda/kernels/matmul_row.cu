@@ -1,21 +1,22 @@
 // Products with one row of x: a step's dense matrices (several with the same input in one launch) and the
-// experts' slots. What bounds them is reading the weights, so a block takes a tile of rows of about 20 KB that lies in
-// one piece, its threads load 16 bytes each, all loads at once and, for constant weights, before the kernel
-// before this one is done.
+// experts' slots. What bounds them is reading the weights, so a block takes a tile of rows of about 20 KB
+// that lies in one piece, its threads load 16 bytes each, all loads at once and, for constant weights, before
+// the kernel before this one is done.
 //
-// Integer codes: each load's dot with x is exact in any order and goes to shared memory; then a thread per row
-// and segment of the contract adds its blocks in order. Floats: warp w of a block holds the w-th eighth of the
-// terms of the 32 chains of sum32 in registers, and the chains' values go from warp to warp.
-#include "cuda/kernels/blocks.cuh"
+// Integer codes: each load's dot with x is exact in any order and goes to shared memory; then a thread per
+// row and segment of the contract adds its blocks in order. Floats: warp w of a block holds the w-th eighth
+// of the terms of the 32 chains of sum32 in registers, and the chains' values go from warp to warp.
 #include "cuda/kernels/matmul.cuh"
+#include "cuda/kernels/row_dots.cuh"
 
 namespace argon::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMaxBlocks = 768;   // blocks of 32 in a tile of a type with codes
-constexpr int kMaxRows = 64;      // of a tile
-constexpr int kMaxProducts = 8;   // of a launch
+constexpr int kMaxBlocks = 768;  // blocks of 32 in a tile of a type with codes
+constexpr int kMaxRows = 64;     // of a tile
+constexpr int kMaxProducts = 8;  // of a launch
+constexpr int kMaxGated = 1024;  // K of a gated input
 constexpr int kFloatTerms = 10, kWideTerms = 40, kFloatRows = 4;
 
 enum class Kind : int32_t { kQ8_0, kQ4_0, kIQ4_NL, kQ4_K, kF32, kWideF32 };
@@ -27,7 +28,8 @@ struct Product {
   int64_t matrix_bytes;  // from one expert to the next
   int32_t rows, tile, first_block;
   Kind kind;
-  bool early;  // the weights may be read before earlier kernels are done
+  bool early;          // the weights may be read before earlier kernels are done
+  const float *g, *u;  // gated: the input is silu(g)*u
 };
 
 struct RowParams {
@@ -38,6 +40,7 @@ struct RowParams {
   const int32_t* expert_begin;  // grouped: blockIdx.y is the slot
   const int32_t* slot_row;
   int32_t experts;
+  int32_t slots;  // gated: product 0 is grouped and takes blockIdx.y below it, product 1 the last
 };
 
 struct Tile {
@@ -45,106 +48,48 @@ struct Tile {
   float2 step[kMaxBlocks];      // sw*d and, for types with a minimum, -(mw*d)
   float sums[kMaxBlocks];       // of a block of x
   int4 head[kMaxBlocks / 8];    // Q4_K
+  int expert;
 };
 
-__device__ inline int dot16(int4 a, int4 b) {
-  return __dp4a(a.w, b.w, __dp4a(a.z, b.z, __dp4a(a.y, b.y, __dp4a(a.x, b.x, 0))));
-}
-__device__ inline int4 load_codes(const int8_t* x, int at) { return reinterpret_cast<const int4*>(x)[at]; }
-
-__device__ inline int4 low_nibbles(int4 q) {
-  return {q.x & 0x0f0f0f0f, q.y & 0x0f0f0f0f, q.z & 0x0f0f0f0f, q.w & 0x0f0f0f0f};
-}
-__device__ inline int4 high_nibbles(int4 q) {
-  return {q.x >> 4 & 0x0f0f0f0f, q.y >> 4 & 0x0f0f0f0f, q.z >> 4 & 0x0f0f0f0f, q.w >> 4 & 0x0f0f0f0f};
-}
-
-// How the 16-byte pieces of a tile become dots. kEighths: pieces per 8 blocks of 32. dots() is handed piece `c` of the
-// tile, which is piece `at` of its row.
-struct RowQ8_0 {
-  static constexpr int kEighths = 16;
-  static constexpr bool kMin = false, kHalves = true;
-  __device__ static void dots(Tile& s, int4 w, int c, int at, const int8_t* x) {
-    s.partial[c] = dot16(w, load_codes(x, at));
+// The expert that holds this block's slot; every thread gets it. All bounds are loaded at once.
+__device__ inline int find_expert(const RowParams& p, int* shared) {
+  const int slot = static_cast<int>(blockIdx.y);
+#pragma unroll 2
+  for (int e = static_cast<int>(threadIdx.x); e < p.experts; e += kThreads) {
+    if (p.expert_begin[e] <= slot && slot < p.expert_begin[e + 1]) *shared = e;
   }
-};
-
-template <class Values>
-struct RowNibbles {
-  static constexpr int kEighths = 8;
-  static constexpr bool kMin = false, kHalves = false;
-  __device__ static void dots(Tile& s, int4 w, int c, int at, const int8_t* x) {
-    const int4 low = Values::of(low_nibbles(w)), high = Values::of(high_nibbles(w));
-    s.partial[c] = dot16(low, load_codes(x, 2 * at)) + dot16(high, load_codes(x, 2 * at + 1));
-  }
-};
-struct Minus8 {
-  __device__ static int one(int v) {
-    return static_cast<int>(((static_cast<uint32_t>(v) | 0x80808080u) - 0x08080808u) ^ 0x80808080u);
-  }
-  __device__ static int4 of(int4 v) { return {one(v.x), one(v.y), one(v.z), one(v.w)}; }
-};
-struct Iq4Table {
-  __device__ static int one(int word) {
-    const uint32_t table[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u};
-    const auto v = static_cast<uint32_t>(word);
-    return look_up4(table, __byte_perm(v | v >> 4, 0, 0x4420));
-  }
-  __device__ static int4 of(int4 v) { return {one(v.x), one(v.y), one(v.z), one(v.w)}; }
-};
-using RowQ4_0 = RowNibbles<Minus8>;
-using RowIQ4_NL = RowNibbles<Iq4Table>;
-
-// 144 bytes for 8 blocks: scales, then pieces that hold a half of two neighbouring blocks.
-struct RowQ4_K {
-  static constexpr int kEighths = 9;
-  static constexpr bool kMin = true, kHalves = true;
-  __device__ static void dots(Tile& s, int4 w, int c, int at, const int8_t* x) {
-    const int piece = at % 9 - 1, group = c / 9;
-    if (piece < 0) {
-      s.head[group] = w;
-      return;
-    }
-    const int half = piece % 2, pair = piece / 2 * 4 + half;  // half of block 2*(piece/2)
-    const int from = at / 9 * 16 + pair;
-    s.partial[group * 16 + pair] = dot16(low_nibbles(w), load_codes(x, from));
-    s.partial[group * 16 + pair + 2] = dot16(high_nibbles(w), load_codes(x, from + 2));
-  }
-  // Scale and minimum of block b of the tile.
-  __device__ static Scale scale(const Tile& s, int b) {
-    const int4 head = s.head[b / 8];
-    const auto d = static_cast<uint32_t>(head.x);
-    const int i = b % 8, byte = 8 * (i % 4);
-    const uint32_t sc6 = static_cast<uint32_t>(head.y) >> byte, m6 = static_cast<uint32_t>(head.z) >> byte;
-    const uint32_t low = static_cast<uint32_t>(head.w) >> byte;
-    const uint32_t sc = i < 4 ? sc6 & 63 : (low & 15) | (sc6 >> 2 & 48);
-    const uint32_t mn = i < 4 ? m6 & 63 : (low >> 4 & 15) | (m6 >> 2 & 48);
-    return {f16_to_f32(static_cast<uint16_t>(d)) * static_cast<float>(sc),
-            f16_to_f32(static_cast<uint16_t>(d >> 16)) * static_cast<float>(mn)};
-  }
-};
-
-// The expert that holds this block's slot; every thread gets it.
-__device__ inline int find_expert(const RowParams& p) {
-  int ended = 0;
-  for (int first = 0; first < p.experts; first += kThreads) {
-    const int e = first + static_cast<int>(threadIdx.x);
-    ended += __syncthreads_count(e < p.experts && p.expert_begin[e + 1] <= static_cast<int>(blockIdx.y));
-  }
-  return ended;
+  __syncthreads();
+  return *shared;
 }
 
+// The gated activation of a row, quantised by the block that multiplies with it.
+struct GatedInput {
+  int8_t codes[kMaxGated];
+  int16_t sums[kMaxGated / 16];
+  float d[kMaxGated / 32];
+};
+__device__ inline void gate_row(const float* g, const float* u, int n, GatedInput& in) {
+  const ops::QuantizedRows q{in.codes, in.d, in.sums};
+  for (int b = warp_id(); b < n; b += kThreads / 32) {
+    quantize32(silu32(g[b * 32 + lane_id()]) * u[b * 32 + lane_id()], q, b);
+  }
+  __syncthreads();
+}
+
+// `gated`: where the input is made, or null.
 template <class Format>
-__device__ void code_rows(const RowParams& p, const Product& product, int row0, Tile& s) {
+__device__ void code_rows(const RowParams& p, const Product& product, int row0, Tile& s, GatedInput* gated) {
   constexpr int kLoads = (kMaxBlocks * Format::kEighths / 8 + kThreads - 1) / kThreads;
   constexpr int kSteps = kMaxBlocks / kThreads;
   const int tid = static_cast<int>(threadIdx.x), n = p.K / 32, pieces = n * Format::kEighths / 8;
   const int rows = min(product.tile, product.rows - row0), total = rows * pieces, blocks = rows * n;
-  const bool grouped = p.expert_begin != nullptr, early = product.early && !grouped;
+  const bool grouped =
+      p.expert_begin != nullptr && (gated == nullptr || static_cast<int>(blockIdx.y) < p.slots);
+  const bool early = product.early && !grouped;
   const uint8_t* data = product.data;
   if (!early) {
     wait_for_earlier();
-    if (grouped) data += find_expert(p) * product.matrix_bytes;
+    if (grouped) data += find_expert(p, &s.expert) * product.matrix_bytes;
   }
   const auto* codes = reinterpret_cast<const int4*>(data) + int64_t{row0} * pieces;
   const auto* scales = reinterpret_cast<const uint16_t*>(data + product.scales) + int64_t{row0} * n;
@@ -166,14 +111,20 @@ __device__ void code_rows(const RowParams& p, const Product& product, int row0, 
   const int64_t row = !grouped ? 0 : p.slot_row != nullptr ? p.slot_row[blockIdx.y] : blockIdx.y;
   const int8_t* x = p.q.codes + row * p.K;
   const float* d = p.q.d + row * n;
+  const auto* sums = reinterpret_cast<const int*>(p.q.sums + row * 2 * n);
+  if (gated != nullptr) {
+    gate_row(product.g + row * p.K, product.u + row * p.K, n, *gated);
+    x = gated->codes;
+    d = gated->d;
+    sums = reinterpret_cast<const int*>(gated->sums);
+  }
 #pragma unroll
   for (int i = 0; i < kLoads; ++i) {
-    if (tid + i * kThreads < total) Format::dots(s, w[i], tid + i * kThreads, at, x);
+    if (tid + i * kThreads < total) Format::dots(s.partial, s.head, w[i], tid + i * kThreads, at, x);
     at += turn;
     if (at >= pieces) at -= pieces;
   }
   if constexpr (Format::kMin) {
-    const auto* sums = reinterpret_cast<const int*>(p.q.sums + row * 2 * n);
     for (int b = tid; b < n; b += kThreads) {
       s.sums[b] = static_cast<float>(static_cast<int16_t>(sums[b]) + (sums[b] >> 16));
     }
@@ -185,7 +136,7 @@ __device__ void code_rows(const RowParams& p, const Product& product, int row0, 
     if (b < blocks) {
       const float db = d[block];
       if constexpr (Format::kMin) {
-        const Scale sc = Format::scale(s, b);
+        const Scale sc = Format::scale(s.head, b);
         s.step[b] = {sc.sw * db, -(sc.mw * db)};
       } else {
         reinterpret_cast<float*>(s.step)[b] = __half2float(__ushort_as_half(scale[i])) * db;
@@ -267,6 +218,23 @@ __device__ void float_rows(const RowParams& p, const Product& product, int row0,
   }
 }
 
+// One of the types with codes.
+__device__ inline void any_codes(const RowParams& p, const Product& product, int row0, Tile& s,
+                                 GatedInput* gated) {
+  switch (product.kind) {
+    case Kind::kQ8_0:
+      return code_rows<RowQ8_0>(p, product, row0, s, gated);
+    case Kind::kQ4_0:
+      return code_rows<RowQ4_0>(p, product, row0, s, gated);
+    case Kind::kIQ4_NL:
+      return code_rows<RowIQ4_NL>(p, product, row0, s, gated);
+    case Kind::kQ4_K:
+      return code_rows<RowQ4_K>(p, product, row0, s, gated);
+    default:
+      return;
+  }
+}
+
 // kWide: also rows of floats longer than 256*kFloatTerms, which take more registers.
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads, kWide ? 2 : 4) row_products(RowParams p) {
@@ -276,22 +244,26 @@ __global__ void __launch_bounds__(kThreads, kWide ? 2 : 4) row_products(RowParam
   while (which + 1 < p.products && static_cast<int>(blockIdx.x) >= p.product[which + 1].first_block) ++which;
   const Product& product = p.product[which];
   const int row0 = (static_cast<int>(blockIdx.x) - product.first_block) * product.tile;
-  switch (product.kind) {
-    case Kind::kQ8_0:
-      return code_rows<RowQ8_0>(p, product, row0, s);
-    case Kind::kQ4_0:
-      return code_rows<RowQ4_0>(p, product, row0, s);
-    case Kind::kIQ4_NL:
-      return code_rows<RowIQ4_NL>(p, product, row0, s);
-    case Kind::kQ4_K:
-      return code_rows<RowQ4_K>(p, product, row0, s);
-    case Kind::kF32:
-      return float_rows<kFloatRows, kFloatTerms>(p, product, row0, reinterpret_cast<float*>(s.partial));
-    case Kind::kWideF32:
-      if constexpr (kWide) {
-        return float_rows<1, kWideTerms>(p, product, row0, reinterpret_cast<float*>(s.partial));
-      }
+  if (product.kind == Kind::kF32) {
+    return float_rows<kFloatRows, kFloatTerms>(p, product, row0, reinterpret_cast<float*>(s.partial));
   }
+  if constexpr (kWide) {
+    if (product.kind == Kind::kWideF32) {
+      return float_rows<1, kWideTerms>(p, product, row0, reinterpret_cast<float*>(s.partial));
+    }
+  }
+  any_codes(p, product, row0, s, nullptr);
+}
+
+// The experts' down products and the shared expert's, each block making its input of g and u.
+__global__ void __launch_bounds__(kThreads, 4) gated_products(RowParams p) {
+  __shared__ __align__(16) Tile s;
+  __shared__ __align__(16) GatedInput gated;
+  start_dependents();
+  const Product& product = p.product[static_cast<int>(blockIdx.y) < p.slots ? 0 : 1];
+  const int row0 = static_cast<int>(blockIdx.x) * product.tile;
+  if (row0 >= product.rows) return wait_for_earlier();
+  any_codes(p, product, row0, s, &gated);
 }
 
 bool aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
@@ -302,7 +274,8 @@ bool describe(const MatmulParams& a, Product* p) {
   const bool grouped = a.expert_begin != nullptr;
   const int64_t n = w.cols / 32;
   if (!aligned16(w.data) || w.rows > (1 << 30) || w.rows == 0) return false;
-  *p = {w.data, a.y, w.scales, w.matrix_bytes, static_cast<int32_t>(w.rows), 1, 0, Kind::kF32, w.constant};
+  *p = {w.data,     a.y,        w.scales, w.matrix_bytes, static_cast<int32_t>(w.rows), 1, 0,
+        Kind::kF32, w.constant, nullptr,  nullptr};
   if (w.type == WeightType::kF32) {
     if (grouped || w.cols % kThreads != 0 || w.cols > kThreads * kWideTerms || w.cols == 0 ||
         w.row_bytes != w.cols * 4) {
@@ -336,7 +309,10 @@ bool describe(const MatmulParams& a, Product* p) {
   if (w.type == WeightType::kQ4_K ? n % 8 != 0 || w.row_bytes != n / 8 * 144 : !w.split) return false;
   // About 20 KB of 8-bit codes; rows come in eights where they are short.
   const int64_t most = 640 / n;
-  p->tile = static_cast<int32_t>(most < 1 ? 1 : most < 8 ? most : most / 8 * 8 < kMaxRows ? most / 8 * 8 : kMaxRows);
+  p->tile = static_cast<int32_t>(most < 1                  ? 1
+                                 : most < 8                ? most
+                                 : most / 8 * 8 < kMaxRows ? most / 8 * 8
+                                                           : kMaxRows);
   return true;
 }
 
@@ -349,7 +325,8 @@ bool matmul_row(Queue& queue, const MatmulParams* a, int count) {
   int64_t blocks = 0;
   for (int i = 0; i < count; ++i) {
     Product& product = p.product[i];
-    if (a[i].w.cols != a[0].w.cols || (a[i].T != 1 && a[i].expert_begin == nullptr) || !describe(a[i], &product)) {
+    if (a[i].w.cols != a[0].w.cols || (a[i].T != 1 && a[i].expert_begin == nullptr) ||
+        !describe(a[i], &product)) {
       return false;
     }
     product.first_block = static_cast<int32_t>(blocks);
@@ -364,8 +341,35 @@ bool matmul_row(Queue& queue, const MatmulParams* a, int count) {
   p.slot_row = a[0].slot_row;
   p.experts = static_cast<int32_t>(a[0].experts);
   const unsigned slots = a[0].expert_begin != nullptr ? static_cast<unsigned>(a[0].T) : 1;
-  queue.launch_early(wide ? row_products<true> : row_products<false>, dim3(static_cast<unsigned>(blocks), slots), kThreads,
-                     0, p);
+  queue.launch_early(wide ? row_products<true> : row_products<false>,
+                     dim3(static_cast<unsigned>(blocks), slots), kThreads, 0, p);
+  return true;
+}
+
+bool matmul_gated(Queue& queue, const MatmulParams (&a)[2], const float* const (&g)[2],
+                  const float* const (&u)[2]) {
+  RowParams p{};
+  for (int i = 0; i < 2; ++i) {
+    if (!describe(a[i], &p.product[i])) return false;
+    if (p.product[i].kind == Kind::kF32 || p.product[i].kind == Kind::kWideF32) return false;
+    p.product[i].g = g[i];
+    p.product[i].u = u[i];
+  }
+  const int64_t K = a[0].w.cols;
+  if (a[1].w.cols != K || K > kMaxGated || a[0].expert_begin == nullptr || a[0].slot_row != nullptr ||
+      a[1].expert_begin != nullptr || a[1].T != 1) {
+    return false;
+  }
+  p.products = 2;
+  p.K = static_cast<int32_t>(K);
+  p.expert_begin = a[0].expert_begin;
+  p.experts = static_cast<int32_t>(a[0].experts);
+  p.slots = static_cast<int32_t>(a[0].T);
+  const unsigned tiles[] = {blocks_for(p.product[0].rows, p.product[0].tile),
+                            blocks_for(p.product[1].rows, p.product[1].tile)};
+  queue.launch_early(gated_products,
+                     dim3(tiles[0] > tiles[1] ? tiles[0] : tiles[1], static_cast<unsigned>(a[0].T) + 1),
+                     kThreads, 0, p);
   return true;
 }
 

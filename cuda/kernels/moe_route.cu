@@ -136,8 +136,8 @@ __global__ void __launch_bounds__(256) route_one(Routing p) {
 }  // namespace
 
 bool routing(Queue& queue, const ops::MoeRouteArgs& route, const ops::MoeGroupArgs& group) {
-  if (route.T != 1 || group.T != 1 || route.E > 512 || route.K > 32 || route.K > route.E || route.K != group.K ||
-      route.E != group.E || route.ids != group.ids) {
+  if (route.T != 1 || group.T != 1 || route.E > 512 || route.K > 32 || route.K > route.E ||
+      route.K != group.K || route.E != group.E || route.ids != group.ids) {
     return false;
   }
   queue.launch_early(route_one<16>, 1, 256, 0, Routing{route, group});

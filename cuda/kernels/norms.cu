@@ -237,7 +237,8 @@ bool combined_norm(Queue& queue, const ops::MoeCombineArgs& combine, const ops::
       norm.b != combine.out) {
     return false;
   }
-  queue.launch_early(gr_norm_combined, static_cast<unsigned>(norm.T * norm.C), 256, 0, CombinedNorm{combine, norm});
+  queue.launch_early(gr_norm_combined, static_cast<unsigned>(norm.T * norm.C), 256, 0,
+                     CombinedNorm{combine, norm});
   return true;
 }
 

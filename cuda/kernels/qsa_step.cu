@@ -1,5 +1,6 @@
-// The indexer's selection for one token: scores of many blocks by many warps, then one block of threads that holds
-// all scores in registers and finds the budget-th largest bit by bit, counting, so that no atomics meet.
+// The indexer's selection for one token: scores of many blocks by many warps, then one block of threads that
+// holds all scores in registers and finds the budget-th largest bit by bit, counting, so that no atomics
+// meet.
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
 #include "cuda/kernels/matmul.cuh"
@@ -8,7 +9,7 @@ namespace argon::cuda {
 namespace {
 
 constexpr int kHeads = 4, kDi = 128, kTerms = kDi / 32;
-constexpr int kEach = 8;        // blocks that a warp scores together: 8 x 4 heads fold as 32 sums
+constexpr int kEach = 8;  // blocks that a warp scores together: 8 x 4 heads fold as 32 sums
 constexpr int kWarps = 4;
 constexpr int kThreads = 1024;  // of the selection
 
@@ -88,7 +89,8 @@ __global__ void __launch_bounds__(kThreads) pick_one(OneParams p) {
   }
   if (lane_id() == 31) shared[turn & 1][warp_id()] = upto;
   __syncthreads();
-  int before = upto - both + __reduce_add_sync(kAllLanes, lane_id() < warp_id() ? shared[turn & 1][lane_id()] : 0);
+  int before =
+      upto - both + __reduce_add_sync(kAllLanes, lane_id() < warp_id() ? shared[turn & 1][lane_id()] : 0);
   int equal_before = before & 0xffff;
   int at = (before >> 16) + min(equal_before, left);
 #pragma unroll
@@ -104,7 +106,8 @@ __global__ void __launch_bounds__(kThreads) pick_one(OneParams p) {
 
 bool select_one(Queue& queue, const ops::QsaSelectArgs& a) {
   const int64_t blocks = (a.position0 + 1) / a.r;
-  if (a.T != 1 || a.ni != kHeads || a.di != kDi || blocks <= a.budget || a.budget < 1 || blocks > 32 * kThreads) {
+  if (a.T != 1 || a.ni != kHeads || a.di != kDi || blocks <= a.budget || a.budget < 1 ||
+      blocks > 32 * kThreads) {
     return false;
   }
   auto* keys = static_cast<uint32_t*>(queue.scratch(static_cast<size_t>(blocks) * sizeof(uint32_t)));

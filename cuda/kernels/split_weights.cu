@@ -28,7 +28,8 @@ __global__ void split_blocks(SplitParams p) {
 
 void dispatch(Queue& queue, const MatmulParams& p) {
   if (p.T == 0 || p.w.rows == 0) return;
-  if (!matmul_prompt(queue, p) && !matmul_row(queue, &p, 1) && !matmul_step(queue, p)) matmul_general(queue, p);
+  if (!matmul_prompt(queue, p) && !matmul_row(queue, &p, 1) && !matmul_step(queue, p))
+    matmul_general(queue, p);
 }
 
 MatmulParams params(const ops::MatmulArgs& a, const WeightView& w) {
@@ -47,7 +48,9 @@ void split_weights(Queue& queue, const WeightView& w, int64_t matrices, const ui
 
 void run(Queue& queue, const ops::MatmulArgs& a, const WeightView& w) { dispatch(queue, params(a, w)); }
 
-void run(Queue& queue, const ops::MatmulGroupedArgs& a, const WeightView& w) { dispatch(queue, params(a, w)); }
+void run(Queue& queue, const ops::MatmulGroupedArgs& a, const WeightView& w) {
+  dispatch(queue, params(a, w));
+}
 
 bool products(Queue& queue, const ops::MatmulArgs* a, const WeightView* w, int count) {
   MatmulParams p[8];
@@ -64,6 +67,14 @@ bool grouped_pair(Queue& queue, const ops::MatmulGroupedArgs (&a)[2], const Weig
   if (2 * a[0].S >= a[0].w.experts) return false;
   const MatmulParams p[] = {params(a[0], w[0]), params(a[1], w[1])};
   return matmul_row(queue, p, 2);
+}
+
+bool gated_down(Queue& queue, const ops::SwigluArgs& act, const ops::MatmulGroupedArgs& down,
+                const WeightView& w, const ops::SwigluArgs& shared_act, const ops::MatmulArgs& shared_down,
+                const WeightView& shared) {
+  if (shared_down.T != 1 || down.x != act.h || shared_down.x != shared_act.h) return false;
+  return matmul_gated(queue, {params(down, w), params(shared_down, shared)}, {act.g, shared_act.g},
+                      {act.u, shared_act.u});
 }
 
 }  // namespace argon::cuda

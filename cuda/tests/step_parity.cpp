@@ -1,8 +1,8 @@
 // Parity at the sizes of a written token: products of one row, neighbours that one kernel computes, the gated
 // delta rule for one token. Neighbours are compared with their references run one after another.
 #include "cuda/tests/parity.h"
-#include "ops/matmul/matmul_cases.h"
 #include "ops/gdn/gdn_cases.h"
+#include "ops/matmul/matmul_cases.h"
 #include "ops/moe_combine/moe_combine.h"
 #include "ops/qsa_select/qsa_select.h"
 #include "ops/swiglu/swiglu.h"
@@ -23,8 +23,9 @@ void run_reference(const Args& a) {
 
 // `all` is trivially copyable; `place` lays its weights out anew, or is null.
 template <class All>
-void check(const std::string& name, All (*make)(TestArena&, int64_t), int64_t size, void (*reference)(const All&),
-           void (*place)(All&, CudaBackend&), void (*device)(const All&, CudaBackend&)) {
+void check(const std::string& name, All (*make)(TestArena&, int64_t), int64_t size,
+           void (*reference)(const All&), void (*place)(All&, CudaBackend&),
+           void (*device)(const All&, CudaBackend&)) {
   CudaBackend* backend = cuda_backend();
   if (backend == nullptr) GTEST_SKIP() << "no CUDA device of compute capability 8.0 or newer";
   const auto seed = static_cast<uint64_t>(size) + 11;
@@ -53,19 +54,20 @@ TEST(CudaStepParity, Products) {
   };
   for (WeightType type : {WeightType::kQ8_0, WeightType::kQ4_0, WeightType::kIQ4_NL, WeightType::kQ4_K,
                           WeightType::kF32, WeightType::kF16}) {
-    for (const Size& s : {Size{37, 10240}, {700, 256}, {321, 320}, {130, 2560}, {71, 6144}, {67, 640}, {5, 25600}}) {
+    for (const Size& s :
+         {Size{37, 10240}, {700, 256}, {321, 320}, {130, 2560}, {71, 6144}, {67, 640}, {5, 25600}}) {
       if (s.K % weight_type_info(type).block_length != 0) continue;
-      cases.push_back({std::string(weight_type_name(type)) + ", M " + std::to_string(s.M) + ", K " +
-                           std::to_string(s.K),
-                       1, [=](TestArena& a) {
-                         MatmulArgs m{};
-                         m.w = ops::matmul_case_weights(a, type, s.M, s.K);
-                         m.x = ops::matmul_case_input(a, 1, s.K, &m.q);
-                         m.ldy = s.M;
-                         m.T = 1;
-                         m.y = a.output<float>(n(s.M));
-                         return m;
-                       }});
+      cases.push_back(
+          {std::string(weight_type_name(type)) + ", M " + std::to_string(s.M) + ", K " + std::to_string(s.K),
+           1, [=](TestArena& a) {
+             MatmulArgs m{};
+             m.w = ops::matmul_case_weights(a, type, s.M, s.K);
+             m.x = ops::matmul_case_input(a, 1, s.K, &m.q);
+             m.ldy = s.M;
+             m.T = 1;
+             m.y = a.output<float>(n(s.M));
+             return m;
+           }});
     }
   }
   check_cuda_parity(cases);
@@ -102,46 +104,180 @@ TEST(CudaStepParity, ProductsOfOneInput) {
   }
 }
 
+// A layer's experts for one token. The arrays between them need not be written, so they are not compared:
+// they lie in one more array each, whose contents the test makes equal again.
 struct Experts {
-  MatmulGroupedArgs gate, up;
-  ops::SwigluArgs act;
-  MatmulGroupedArgs down;
+  ops::ExpertBlock e;
+  float* between;
+  int64_t floats;
+  int8_t* codes;
+  int64_t bytes;
 };
 Experts make_experts(TestArena& a, int64_t F) {
-  const int64_t E = 24, S = 10, H = 512;
-  Experts e{};
-  const auto matrix = [&](WeightType type, int64_t M, int64_t K) {
+  const int64_t E = 24, K = 10, H = 512;
+  Experts x{};
+  ops::ExpertBlock& e = x.e;
+  const auto matrix = [&](WeightType type, int64_t M, int64_t cols) {
     ops::ExpertMatrix w;
-    w.first = ops::matmul_case_weights(a, type, E * M, K);
+    w.first = ops::matmul_case_weights(a, type, E * M, cols);
     w.first.rows = M;
     w.experts = E;
     w.expert_bytes = n(M) * w.first.row_bytes;
     return w;
   };
-  std::vector<int32_t> begin(n(E + 1));
-  for (int64_t i = 0; i <= E; ++i) begin[n(i)] = static_cast<int32_t>(std::min<int64_t>((i + 1) / 2, S));
-  const int32_t* expert_begin = a.copy(begin);
-  const int32_t* slot_row = a.copy(std::vector<int32_t>(n(S), 0));
   ops::QuantizedRows q;
-  const float* x = ops::matmul_case_input(a, 1, H, &q);
-  float* g = a.output<float>(n(S * F));
-  float* u = a.output<float>(n(S * F));
-  const ops::QuantizedRows hq = ops::quantized_output(a, S * F);
-  e.gate = {matrix(WeightType::kQ4_K, F, H), x, q, expert_begin, slot_row, g, S};
-  e.up = {matrix(WeightType::kQ4_K, F, H), x, q, expert_begin, slot_row, u, S};
-  e.act = {g, u, g, S, F};
-  e.act.out_q = hq;
-  e.down = {matrix(WeightType::kIQ4_NL, H, F), g, hq, expert_begin, nullptr, a.output<float>(n(S * H)), S};
-  return e;
+  const float* h = ops::matmul_case_input(a, 1, H, &q);
+  x.floats = 2 * (K + 1) * F;
+  x.between = a.output<float>(n(x.floats));
+  x.bytes = (K + 1) * F * 2;
+  x.codes = a.output<int8_t>(n(x.bytes));
+  float *g = x.between, *u = g + K * F, *sg = u + K * F, *su = sg + F;
+  const auto quantized = [&](int8_t* at, int64_t values) {
+    ops::QuantizedRows r;
+    r.codes = at;
+    r.d = reinterpret_cast<float*>(at + values);
+    r.sums = reinterpret_cast<int16_t*>(at + values + values / 8);
+    return r;
+  };
+  const ops::QuantizedRows gq = quantized(x.codes, K * F), sq = quantized(x.codes + 2 * K * F, F);
+  float* logits = a.output<float>(n(E));
+  float* shared = a.output<float>(1);
+  auto* ids = a.output<int32_t>(n(K));
+  auto* begin = a.output<int32_t>(n(E + 1));
+  auto* slot_row = a.output<int32_t>(n(K));
+  e.router = {ops::matmul_case_weights(a, WeightType::kF32, E, H), h, q, logits, 1, E};
+  e.shared_router = {ops::matmul_case_weights(a, WeightType::kF32, 1, H), h, q, shared, 1, 1};
+  e.route = {logits, shared, ids, a.output<float>(n(K)), a.output<float>(1), 1, E, K};
+  e.group = {ids, begin, slot_row, a.output<int32_t>(n(K)), 1, E, K};
+  e.gate = {matrix(WeightType::kQ4_K, F, H), h, q, begin, slot_row, g, K};
+  e.up = {matrix(WeightType::kQ4_K, F, H), h, q, begin, slot_row, u, K};
+  e.act = {g, u, g, K, F, gq};
+  e.down = {matrix(WeightType::kIQ4_NL, H, F), g, gq, begin, nullptr, a.output<float>(n(K * H)), K};
+  e.shared_gate = {ops::matmul_case_weights(a, WeightType::kQ8_0, F, H), h, q, sg, 1, F};
+  e.shared_up = {ops::matmul_case_weights(a, WeightType::kQ8_0, F, H), h, q, su, 1, F};
+  e.shared_act = {sg, su, sg, 1, F, sq};
+  e.shared_down = {ops::matmul_case_weights(a, WeightType::kQ8_0, H, F), sg, sq, a.output<float>(n(H)), 1, H};
+  return x;
 }
 
 TEST(CudaStepParity, Experts) {
-  for (int64_t F : {32, 96, 640}) {
+  for (int64_t F : {32, 96, 640, 1280}) {
     check<Experts>(
         "experts, F", make_experts, F,
-        [](const Experts& e) { run_reference(e.gate), run_reference(e.up), run_reference(e.act), run_reference(e.down); },
-        [](Experts& e, CudaBackend& b) { place_weights(e.gate, b), place_weights(e.up, b), place_weights(e.down, b); },
-        [](const Experts& e, CudaBackend& b) { b.run_gated(e.gate, e.up, e.act), b.run(e.down); });
+        [](const Experts& x) {
+          const ops::ExpertBlock& e = x.e;
+          run_reference(e.router), run_reference(e.shared_router), run_reference(e.route),
+              run_reference(e.group);
+          run_reference(e.gate), run_reference(e.up), run_reference(e.act), run_reference(e.down);
+          run_reference(e.shared_gate), run_reference(e.shared_up), run_reference(e.shared_act);
+          run_reference(e.shared_down);
+          std::memset(x.between, 0, n(x.floats) * sizeof(float));
+          std::memset(x.codes, 0, n(x.bytes));
+        },
+        [](Experts& x, CudaBackend& b) {
+          place_weights(x.e.router, b), place_weights(x.e.gate, b), place_weights(x.e.up, b);
+          place_weights(x.e.down, b), place_weights(x.e.shared_gate, b), place_weights(x.e.shared_up, b);
+          place_weights(x.e.shared_down, b);
+        },
+        [](const Experts& x, CudaBackend& b) {
+          b.run_experts(x.e);
+          b.zero(x.between, n(x.floats) * sizeof(float));
+          b.zero(x.codes, n(x.bytes));
+        });
+  }
+}
+
+struct Mixed {
+  ops::GrGateArgs gate;
+  MatmulArgs up;
+  ops::GrMixArgs mix;
+  float* between;
+  int64_t floats;
+  int8_t* codes;
+};
+Mixed make_mixed(TestArena& a, int64_t R) {
+  const int64_t C = 4, H = R == 320 ? 2560 : 96;
+  Mixed m{};
+  m.floats = R + C * H;
+  m.between = a.output<float>(n(m.floats));
+  std::memcpy(m.between, a.floats(n(R), 9.0f), n(R) * sizeof(float));
+  m.codes = a.output<int8_t>(n(2 * R));
+  float *lo = m.between, *up = lo + R;
+  const ops::QuantizedRows loq{m.codes, reinterpret_cast<float*>(m.codes + R),
+                               reinterpret_cast<int16_t*>(m.codes + R + R / 8)};
+  m.gate = {lo, R == 96 ? nullptr : a.floats(n(C), 3.0f), 1, C, R, loq};
+  m.up = {ops::matmul_case_weights(a, WeightType::kQ8_0, C * H, R), lo, loq, up, 1, C * H};
+  m.mix = {up, a.floats(n(C * H)), a.output<float>(n(H)), 1, C, H, ops::quantized_output(a, H)};
+  return m;
+}
+
+TEST(CudaStepParity, Mixed) {
+  for (int64_t R : {32, 96, 320, 512, 544}) {
+    check<Mixed>(
+        "mixed, R", make_mixed, R,
+        [](const Mixed& m) {
+          run_reference(m.gate), run_reference(m.up), run_reference(m.mix);
+          std::memset(m.between, 0, n(m.floats) * sizeof(float));
+          std::memset(m.codes, 0, n(2 * m.gate.R));
+        },
+        [](Mixed& m, CudaBackend& b) { place_weights(m.up, b); },
+        [](const Mixed& m, CudaBackend& b) {
+          b.run_mixed(m.gate, m.up, m.mix);
+          b.zero(m.between, n(m.floats) * sizeof(float));
+          b.zero(m.codes, n(2 * m.gate.R));
+        });
+  }
+}
+
+struct Delta {
+  ops::GdnPreArgs pre;
+  ops::GdnScanArgs scan;
+  ops::GdnPostArgs post;
+  float* between;
+  int64_t floats;
+};
+Delta make_delta(TestArena& a, int64_t hk) {
+  const ops::GdnShape s{1, hk, 3 * hk, 128};
+  const int64_t ch = channels(s);
+  Delta d{};
+  d.floats = 2 * s.hk * s.D + 2 * s.hv * s.D + 2 * s.hv + s.hk;
+  d.between = a.output<float>(n(d.floats));
+  float *qn = d.between, *kn = qn + s.hk * s.D, *vc = kn + s.hk * s.D, *o = vc + s.hv * s.D,
+        *gb = o + s.hv * s.D, *kq = gb + 2 * s.hv;
+  d.pre = {s,
+           a.floats(n(ch)),
+           a.floats(n(s.hv), 3.0f),
+           a.floats(n(s.hv), 3.0f),
+           a.floats(n(ch * 4), 0.5f),
+           a.uniform(n(s.hv), -4.0f, 0.0f),
+           a.floats(n(s.hv)),
+           a.floats(n(3 * ch)),
+           qn,
+           kn,
+           vc,
+           gb,
+           kq,
+           1e-6f};
+  d.scan = {s, qn, kn, vc, gb, kq, a.floats(n(s.hv * s.D * s.D)), o};
+  const float* z = a.floats(n(s.hv * s.D), 4.0f);
+  d.post = {
+      s, o, z, a.floats(n(s.D)), a.output<float>(n(s.hv * s.D)), 1e-6f, ops::quantized_output(a, s.hv * s.D)};
+  return d;
+}
+
+TEST(CudaStepParity, Delta) {
+  for (int64_t hk : {1, 2, 16}) {
+    check<Delta>(
+        "delta, hk", make_delta, hk,
+        [](const Delta& d) {
+          run_reference(d.pre), run_reference(d.scan), run_reference(d.post);
+          std::memset(d.between, 0, n(d.floats) * sizeof(float));
+        },
+        nullptr,
+        [](const Delta& d, CudaBackend& b) {
+          b.run_delta(d.pre, d.scan, d.post);
+          b.zero(d.between, n(d.floats) * sizeof(float));
+        });
   }
 }
 
@@ -172,8 +308,9 @@ Routing make_routing(TestArena& a, int64_t E) {
 TEST(CudaStepParity, Routing) {
   for (int64_t E : {5, 32, 100, 256, 511, 512, 600}) {
     check<Routing>(
-        "routing, E", make_routing, E, [](const Routing& r) { run_reference(r.route), run_reference(r.group); },
-        nullptr, [](const Routing& r, CudaBackend& b) { b.run_routing(r.route, r.group); });
+        "routing, E", make_routing, E,
+        [](const Routing& r) { run_reference(r.route), run_reference(r.group); }, nullptr,
+        [](const Routing& r, CudaBackend& b) { b.run_routing(r.route, r.group); });
   }
 }
 
@@ -185,7 +322,8 @@ Combined make_combined(TestArena& a, int64_t T) {
   const int64_t K = 10, H = 2560, C = 4;
   Combined c{};
   std::vector<int32_t> slots(n(T * K));
-  for (size_t i = 0; i < slots.size(); ++i) slots[i] = i % 6 == 4 ? -1 : static_cast<int32_t>(slots.size() - 1 - i);
+  for (size_t i = 0; i < slots.size(); ++i)
+    slots[i] = i % 6 == 4 ? -1 : static_cast<int32_t>(slots.size() - 1 - i);
   const float* y = a.floats(n(T * K * H));
   const int32_t* slot = a.copy(slots);
   const float* w = a.uniform(n(T * K), 0.0f, 1.0f);
@@ -217,20 +355,29 @@ TEST(CudaStepParity, Select) {
     int64_t position, budget;
     int kind;  // of the keys: 0 random, 1 all equal, 2 few values
   };
-  for (const Size& s : {Size{4099, 512, 0}, {4099, 512, 1}, {4098, 512, 2}, {2063, 512, 0}, {33000, 512, 0},
-                        {33000, 512, 2}, {20001, 100, 2}, {131071, 512, 0}, {131075, 512, 0}, {40, 1, 0}}) {
-    cases.push_back({"position " + std::to_string(s.position) + ", kind " + std::to_string(s.kind), 1,
-                     [=](TestArena& a) {
-                       const int64_t blocks = (s.position + 1) / 4, di = 128;
-                       const float* iq = a.floats(n(4 * di));
-                       float* keys = a.floats(n(blocks * di));
-                       for (int64_t b = 1; s.kind > 0 && b < blocks; ++b) {
-                         const int64_t from = s.kind == 1 ? 0 : b % 5;
-                         std::memcpy(keys + b * di, keys + from * di, n(di) * sizeof(float));
-                       }
-                       return ops::QsaSelectArgs{iq,         keys, a.output<int32_t>(n(s.budget)), a.output<int32_t>(1),
-                                                 1,          s.position, 4, di, 4, s.budget};
-                     }});
+  for (const Size& s : {Size{4099, 512, 0},
+                        {4099, 512, 1},
+                        {4098, 512, 2},
+                        {2063, 512, 0},
+                        {33000, 512, 0},
+                        {33000, 512, 2},
+                        {20001, 100, 2},
+                        {131071, 512, 0},
+                        {131075, 512, 0},
+                        {40, 1, 0}}) {
+    cases.push_back(
+        {"position " + std::to_string(s.position) + ", kind " + std::to_string(s.kind), 1, [=](TestArena& a) {
+           const int64_t blocks = (s.position + 1) / 4, di = 128;
+           const float* iq = a.floats(n(4 * di));
+           float* keys = a.floats(n(blocks * di));
+           for (int64_t b = 1; s.kind > 0 && b < blocks; ++b) {
+             const int64_t from = s.kind == 1 ? 0 : b % 5;
+             std::memcpy(keys + b * di, keys + from * di, n(di) * sizeof(float));
+           }
+           return ops::QsaSelectArgs{
+               iq, keys,    a.output<int32_t>(n(s.budget)), a.output<int32_t>(1), 1, s.position, 4, di,
+               4,  s.budget};
+         }});
   }
   check_cuda_parity(cases);
 }
