@@ -66,7 +66,6 @@ void StreamQueue::add(const void* kernel, dim3 grid, int block, size_t shared, b
   list_.params.resize(at + bytes);
   std::memcpy(list_.params.data() + at, params, bytes);
   list_.launches.push_back({kernel, grid, block, early, shared, at, bytes});
-  if (kernel == repeated_) list_.launches.push_back(list_.launches.back());
   if (list_.launches.size() >= kLongestList) flush();
 }
 
@@ -108,7 +107,7 @@ void StreamQueue::flush() {
       cudaEventRecord(end, stream_);
       cudaEventSynchronize(end);
       cudaEventElapsedTime(&ms, begin, end);
-      KernelTime& t = times_[l.kernel];
+      KernelTime& t = times_[{l.kernel, l.grid.x * l.grid.y * l.grid.z}];
       t.calls += 1;
       t.ms += static_cast<double>(ms);
     }
@@ -126,10 +125,10 @@ void StreamQueue::flush() {
 std::vector<StreamQueue::KernelTime> StreamQueue::take_profile() {
   flush();
   std::vector<KernelTime> all;
-  for (auto& [kernel, t] : times_) {
+  for (auto& [key, t] : times_) {
     const char* name = nullptr;
-    t.function = kernel;
-    if (cudaFuncGetName(&name, kernel) == cudaSuccess && name != nullptr) t.kernel = name;
+    t.blocks = key.second;
+    if (cudaFuncGetName(&name, key.first) == cudaSuccess && name != nullptr) t.kernel = name;
     all.push_back(t);
   }
   std::sort(all.begin(), all.end(), [](const KernelTime& x, const KernelTime& y) { return x.ms > y.ms; });

@@ -41,15 +41,12 @@ class StreamQueue final : public Queue {
   // For benches: from now on each launch is timed on its own, until the times are taken: kernel, calls, ms.
   struct KernelTime {
     std::string kernel;
-    const void* function;
+    unsigned blocks;
     int64_t calls;
     double ms;
   };
   void start_profile() { profiling_ = true; }
   std::vector<KernelTime> take_profile();
-  // For benches: launches of this kernel (null: none) come twice from now on, to see what one costs among the
-  // others. Results are then wrong.
-  void repeat(const void* kernel) { repeated_ = kernel; }
   cudaStream_t stream() const { return stream_; }
   const std::string& device_name() const { return name_; }
 
@@ -92,8 +89,7 @@ class StreamQueue final : public Queue {
   std::vector<uint64_t> seen_;  // signatures of lists that came once
   uint64_t uses_ = 0;
   bool use_graphs_ = true, use_early_ = false, can_start_early_ = false, profiling_ = false;
-  std::map<const void*, KernelTime> times_;
-  const void* repeated_ = nullptr;
+  std::map<std::pair<const void*, unsigned>, KernelTime> times_;
   cudaStream_t stream_ = nullptr;
   int processors_ = 1;
   std::string name_;
