@@ -362,7 +362,7 @@ struct Unpack8<IQ4_XS> : SignedCodes {
 // Eight entries of a grid of four codes each.
 template <class Grid>
 inline __m256i gather8(const Grid& grid, __m256i index) {
-  return _mm256_i32gather_epi32(reinterpret_cast<const int*>(grid.data()), index, 4);
+  return _mm256_i32gather_epi32(reinterpret_cast<const int*>(grid), index, 4);
 }
 inline __m256i eight_bytes(const uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
