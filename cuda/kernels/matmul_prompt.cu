@@ -1,6 +1,6 @@
 // Matrix products with many rows of x for every type, on the int8 tensor cores; matmul_tiles.cu is faster for
-// the types and sizes that it takes. One m16n8k32 instruction is the exact integer dot of a block of 32 for 16
-// rows of W and 8 rows of x; its steps are then added in float32 in block order.
+// the types and sizes that it takes. One m16n8k32 instruction is the exact integer dot of a block of 32 for
+// 16 rows of W and 8 rows of x; its steps are then added in float32 in block order.
 //
 // A block of 8 warps computes 128 rows of W by 64 rows of x; a warp 16 by 64, so that a tile with few rows of
 // x skips the rest without idle warps. Per turn two blocks of 32 (64 values) are decoded to int8 in shared

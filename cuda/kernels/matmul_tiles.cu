@@ -414,7 +414,8 @@ void launch(Queue& queue, const TileParams& p) {
 template <class Type>
 bool launch_tiles(Queue& queue, const MatmulParams& a) {
   TileParams p{a, nullptr};
-  if (sizeof(Shared<Type, 2>) > most_shared()) return false;
+  if (sizeof(Shared<Type, 1>) > most_shared()) return false;
+  const bool wide = sizeof(Shared<Type, 2>) <= most_shared();
   if (a.expert_begin != nullptr || a.T <= 64) return launch<Type, 1, true>(queue, p), true;
   // Few tiles and a long K: one part of K to a block. A part begins at whole words of scales.
   const int64_t n = a.w.cols / 32, tiles = int64_t{blocks_for(a.w.rows, kRows)} * blocks_for(a.T, 128);
@@ -423,7 +424,7 @@ bool launch_tiles(Queue& queue, const MatmulParams& a) {
     p.partial = static_cast<float*>(queue.scratch(static_cast<size_t>(8 * a.T * a.w.rows) * sizeof(float)));
     if (p.partial == nullptr) return true;
   }
-  launch<Type, 2, false>(queue, p);
+  wide ? launch<Type, 2, false>(queue, p) : launch<Type, 1, true>(queue, p);
   if (p.partial != nullptr) queue.launch(join_parts, blocks_for(a.T * a.w.rows, 256), 256, 0, p);
   return true;
 }
