@@ -1,5 +1,7 @@
 #include "runtime/session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -10,7 +12,8 @@
 namespace argon {
 namespace {
 
-constexpr uint64_t kScratchAim = uint64_t{48} << 20;
+// Working memory that a pass may take by itself: a 32nd of the machine's, within these bounds.
+constexpr uint64_t kLeastScratch = uint64_t{48} << 20, kMostScratch = uint64_t{512} << 20;
 // A model that repeats one token this often will not stop by itself.
 constexpr int kMaxRepeats = 256;
 // A template may word the end of a prompt (the opening of the answer) otherwise once the answer is history,
@@ -24,8 +27,12 @@ double seconds_since(std::chrono::steady_clock::time_point t) {
 }  // namespace
 
 int64_t Session::default_pass(const ModelConfig& config) {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  const uint64_t memory =
+      pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+  const uint64_t aim = std::clamp(memory / 32, kLeastScratch, kMostScratch);
   int64_t pass = 512;
-  while (pass > 16 && Forward::scratch_bytes(config, pass) > kScratchAim) pass /= 2;
+  while (pass > 16 && Forward::scratch_bytes(config, pass) > aim) pass /= 2;
   return pass;
 }
 

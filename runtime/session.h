@@ -45,8 +45,8 @@ class Session {
 
   // Reads the prompt (the whole sequence from its beginning; an equal beginning already held is not read
   // again), then generates. `text` receives the answer in pieces of whole UTF-8 characters and returns false
-  // to stop (it is called for every token, with an empty piece where nothing can be shown yet); `progress` as in ReadOptions. kBadInput for an empty or too long prompt; kCancelled when stopped
-  // while reading.
+  // to stop (it is called for every token, with an empty piece where nothing can be shown yet); `progress` as
+  // in ReadOptions. kBadInput for an empty or too long prompt; kCancelled when stopped while reading.
   using Text = std::function<bool(std::string_view)>;
   Result<Generated> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                              const Text& text,
@@ -55,7 +55,8 @@ class Session {
   SequenceState& state() { return *state_; }
   Forward& forward() { return *forward_; }
 
-  // Tokens per pass that keep the working memory near 48 MiB, at most 512, at least 16.
+  // Tokens per pass whose working memory is near a 32nd of the machine's (48 to 512 MiB); at most 512, at
+  // least 16.
   static int64_t default_pass(const ModelConfig& config);
 
  private:
