@@ -1,7 +1,7 @@
-// Routes matmul_amx and matmul_grouped_amx: quantised products of many rows on AMX tiles. One tile operation is
-// the integer dot of one 32-block (or of its half, where a step has 16 values) for 16 rows of x and 16 rows of
-// W; the float steps follow in AVX-512, a lane being a row of W. Few rows of x and float weights go the AVX-512
-// way.
+// Routes matmul_amx and matmul_grouped_amx: quantised products of many rows on AMX tiles. One tile operation
+// is the integer dot of one 32-block (or of its half, where a step has 16 values) for 16 rows of x and 16
+// rows of W; the float steps follow in AVX-512, a lane being a row of W. Few rows of x and float weights go
+// the AVX-512 way.
 #include "cpu/kernels/segment_tile.h"
 
 namespace argon::ops {
@@ -101,7 +101,8 @@ inline void tile_dots(const int8_t* x, int64_t stride, const int8_t* w, bool odd
 
 // 16 rows of x times a segment of 16 rows of W. The tile unit works one block ahead of the float steps.
 template <int kSteps, bool kHasMin>
-inline void segment_sums(const SegmentTile<kSteps, kHasMin>& tile, const TileInput& x, int64_t n, Floats16* acc) {
+inline void segment_sums(const SegmentTile<kSteps, kHasMin>& tile, const TileInput& x, int64_t n,
+                         Floats16* acc) {
   Dots dots[2][kSteps];
   for (int t = 0; t < kTileRows; ++t) acc[t] = zero16();
   if (n > 0) tile_dots<kSteps>(x.codes, x.codes_stride, tile.codes, false, dots[0]);
@@ -157,8 +158,8 @@ inline void quantized_tiles(const uint8_t* w, size_t row_bytes, int rows, const 
   }
 }
 
-inline void any_tiles(const WeightMatrix& w, int64_t m0, int64_t m1, const float*, const XRows& rows, float* y,
-                      int64_t stride) {
+inline void any_tiles(const WeightMatrix& w, int64_t m0, int64_t m1, const float*, const XRows& rows,
+                      float* y, int64_t stride) {
   const uint8_t* first = static_cast<const uint8_t*>(w.data) + static_cast<size_t>(m0) * w.row_bytes;
   with_format(w.type, [&](auto format) {
     quantized_tiles<decltype(format)>(first, w.row_bytes, static_cast<int>(m1 - m0), rows, y + m0, stride);

@@ -27,8 +27,7 @@ void quantize_neon(const QuantizeArgs& a, int64_t begin, int64_t end) {
     for (int h = 0; h < 2; ++h) {
       int16x4_t c[4];
       for (int v = 0; v < 4; ++v) {
-        const float32x4_t kept =
-            vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x[4 * h + v]), keep));
+        const float32x4_t kept = vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x[4 * h + v]), keep));
         c[v] = vmovn_s32(vcvtnq_s32_f32(vmulq_f32(kept, up)));
       }
       const int16x8_t low = vcombine_s16(c[0], c[1]), high = vcombine_s16(c[2], c[3]);

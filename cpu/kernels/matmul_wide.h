@@ -1,9 +1,9 @@
 // Matrix products on wide.h, for any format (formats/block.h). A lane is a row of W.
 //
-// Few rows of x (step): 16 rows of W are read where they lie, some blocks ahead of the float steps, so that the
-// scales, which are stored one by one, are not read back at once.
-// Many rows (prompt): 16 rows of W, one segment at a time, are unpacked once into a buffer that stays in the
-// first-level caches, four codes of each row side by side.
+// Few rows of x (step): 16 rows of W are read where they lie, some blocks ahead of the float steps, so that
+// the scales, which are stored one by one, are not read back at once. Many rows (prompt): 16 rows of W, one
+// segment at a time, are unpacked once into a buffer that stays in the first-level caches, four codes of each
+// row side by side.
 #pragma once
 
 #include "cpu/kernels/segment_tile.h"
@@ -64,7 +64,8 @@ inline void step_rows(const uint8_t* w, size_t row_bytes, int rows, const int8_t
           } else {
             scale = load16(sw + at);
           }
-          acc = add_step<kSteps, kHasMin>(acc, scale, mw + at, load_ints(dots + at), d[b], sums + 2 * b, step);
+          acc =
+              add_step<kSteps, kHasMin>(acc, scale, mw + at, load_ints(dots + at), d[b], sums + 2 * b, step);
         }
       }
     }
@@ -75,8 +76,8 @@ inline void step_rows(const uint8_t* w, size_t row_bytes, int rows, const int8_t
 
 // y of NT rows of x, from row i0 of the call on, gets segment `segment` (blocks b0 .. b0+n-1).
 template <int NT, int kSteps, bool kHasMin>
-inline void add_segment(const SegmentTile<kSteps, kHasMin>& tile, int segment, int64_t b0, int64_t n, const XRows& x,
-                        int64_t i0, float* y, int64_t stride, int rows) {
+inline void add_segment(const SegmentTile<kSteps, kHasMin>& tile, int segment, int64_t b0, int64_t n,
+                        const XRows& x, int64_t i0, float* y, int64_t stride, int rows) {
   const int8_t* codes[NT];
   const float* d[NT];
   const int16_t* sums[NT];
@@ -111,8 +112,9 @@ inline void add_segment(const SegmentTile<kSteps, kHasMin>& tile, int segment, i
 }
 
 template <int NT, int kSteps, bool kHasMin>
-[[gnu::noinline]] int64_t add_segments(const SegmentTile<kSteps, kHasMin>& tile, int segment, int64_t b0, int64_t n,
-                            const XRows& x, int64_t i, float* y, int64_t stride, int rows) {
+[[gnu::noinline]] int64_t add_segments(const SegmentTile<kSteps, kHasMin>& tile, int segment, int64_t b0,
+                                       int64_t n, const XRows& x, int64_t i, float* y, int64_t stride,
+                                       int rows) {
   for (; i + NT <= x.count; i += NT) add_segment<NT>(tile, segment, b0, n, x, i, y, stride, rows);
   if constexpr (NT > 1) i = add_segments<NT / 2>(tile, segment, b0, n, x, i, y, stride, rows);
   return i;
@@ -128,8 +130,8 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
   if (x.count < 4 || !fits_tile(x.K)) {
     for (int64_t i = 0; i < x.count; ++i) {
       const int64_t row = x.row(i);
-      step_rows<Format>(first, row_bytes, rows, x.q.codes + row * x.K, x.q.d + row * n, x.q.sums + row * 2 * n,
-                        n, y + i * stride + m0);
+      step_rows<Format>(first, row_bytes, rows, x.q.codes + row * x.K, x.q.d + row * n,
+                        x.q.sums + row * 2 * n, n, y + i * stride + m0);
     }
     return;
   }
@@ -183,8 +185,9 @@ inline void float_block(const uint8_t* w, size_t row_bytes, const float* const* 
     const uint8_t* row = w + static_cast<size_t>(m) * row_bytes;
     for (int t = 0; t < NT; ++t) {
       if (k < K) {
-        add_tail(l[m][t], [&](int64_t i) { return load_weight<type>(row, k + i); },
-                 [&](int64_t i) { return x[t][k + i]; }, K - k);
+        add_tail(
+            l[m][t], [&](int64_t i) { return load_weight<type>(row, k + i); },
+            [&](int64_t i) { return x[t][k + i]; }, K - k);
       }
       y[t * stride + m] = fold(l[m][t]);
     }

@@ -1,5 +1,5 @@
-// Tiles of unpacked weights on wide.h: 16 rows of W, one segment of the contract at a time, four codes of each row
-// side by side, so that a lane is a row of W; and the walk over a product's units.
+// Tiles of unpacked weights on wide.h: 16 rows of W, one segment of the contract at a time, four codes of
+// each row side by side, so that a lane is a row of W; and the walk over a product's units.
 #pragma once
 
 #include <algorithm>
@@ -29,12 +29,13 @@ inline Codes32 row_codes(const uint8_t* row, int64_t b, Steps* s) {
   return Unpack<Format>::codes(row + (b / kSubs) * Format::kBlockBytes, static_cast<int>(b % kSubs), s);
 }
 
-// Whether codes of W are stored plus 128: where the instruction wants them unsigned and they can be negative, which
-// those of types with a minimum cannot.
+// Whether codes of W are stored plus 128: where the instruction wants them unsigned and they can be negative,
+// which those of types with a minimum cannot.
 template <bool kHasMin>
 inline constexpr bool kOffset = kCodesNeedOffset && !kHasMin;
 
-// One segment of 16 rows of W: codes [block][group of 4 values][row][4], scales and minima [block][step][row].
+// One segment of 16 rows of W: codes [block][group of 4 values][row][4], scales and minima
+// [block][step][row].
 template <int kSteps, bool kHasMin>
 struct SegmentTile {
   alignas(64) int8_t codes[kMaxSegmentBlocks * 512];
@@ -65,8 +66,7 @@ using TileOf = SegmentTile<Format::kSteps, Format::kHasMin>;
 template <int kSteps, bool kHasMin>
 inline Ints16 first_dot(const int16_t* sums, int step) {
   if constexpr (!kOffset<kHasMin>) return zero_ints();
-  return weighted_sums(sums, kSteps == 1 || step == 0 ? -128 : 0,
-                       kSteps == 1 || step == 1 ? -128 : 0);
+  return weighted_sums(sums, kSteps == 1 || step == 0 ? -128 : 0, kSteps == 1 || step == 1 ? -128 : 0);
 }
 
 // acc += a step with the given scales, minima and dots, lanes being rows of W.

@@ -1,6 +1,6 @@
-// 32 codes and their steps for the kernels on wide.h: formats whose codes are bytes or plain nibbles are unpacked
-// in registers, the others by their own code, which the compiler makes vectors of where it can (one copy each: 16
-// of them in a loop take minutes to compile).
+// 32 codes and their steps for the kernels on wide.h: formats whose codes are bytes or plain nibbles are
+// unpacked in registers, the others by their own code, which the compiler makes vectors of where it can (one
+// copy each: 16 of them in a loop take minutes to compile).
 #pragma once
 
 #include "cpu/kernels/wide.h"

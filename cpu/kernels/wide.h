@@ -39,7 +39,9 @@ inline Lanes32 dot_lanes(const float* a, const float* b, int64_t n, int64_t stri
     l.v[0] = fma16(load16(a + i), load16(b + i), l.v[0]);
     l.v[1] = fma16(load16(a + i + 16), load16(b + i + 16), l.v[1]);
   }
-  if (i < n) add_tail(l, [&](int64_t j) { return a[i + j]; }, [&](int64_t j) { return b[i + j]; }, n - i);
+  if (i < n)
+    add_tail(
+        l, [&](int64_t j) { return a[i + j]; }, [&](int64_t j) { return b[i + j]; }, n - i);
   return l;
 }
 

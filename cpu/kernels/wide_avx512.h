@@ -20,8 +20,8 @@ using Floats16 = __m512;
 using Ints16 = __m512i;
 using Codes32 = __m256i;
 
-// vpdpbusd multiplies unsigned by signed: codes of W that can be negative are stored plus 128, and a dot starts
-// from -128 times the sum of the codes of x.
+// vpdpbusd multiplies unsigned by signed: codes of W that can be negative are stored plus 128, and a dot
+// starts from -128 times the sum of the codes of x.
 inline constexpr bool kCodesNeedOffset = true;
 // Rows of x that a tile of W is multiplied with at a time.
 inline constexpr int kPromptRows = 8;
@@ -62,8 +62,8 @@ inline Floats16 load16_f16(const uint8_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 inline Floats16 load16_bf16(const uint8_t* p) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(
-      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16));
+  return _mm512_castsi512_ps(
+      _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16));
 }
 inline float half_at(const uint8_t* p) {
   uint16_t bits;
@@ -145,8 +145,8 @@ inline void tile_dots(const int8_t* w, const int8_t* const* x, int64_t at, Ints1
   }
 }
 
-// Dots of 16 rows' blocks of 32 codes (plus 128 when `offset`) with one block of x, a lane being a row: low and
-// high are those of the block's halves.
+// Dots of 16 rows' blocks of 32 codes (plus 128 when `offset`) with one block of x, a lane being a row: low
+// and high are those of the block's halves.
 inline void row_dots(const Codes32* w, bool offset, Codes32 x, Ints16* low, Ints16* high) {
   const __m512i flip = _mm512_set1_epi8(static_cast<char>(-128)), xv = _mm512_broadcast_i64x4(x);
   __m512i v[8];
@@ -156,8 +156,8 @@ inline void row_dots(const Codes32* w, bool offset, Codes32 x, Ints16* low, Ints
     if (offset) wv = _mm512_xor_si512(wv, flip);
     v[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), wv, xv);
   }
-  // Each v[i] holds four quarters of 4 lanes: row i low, row i high, row 8+i low, row 8+i high. Sums inside the
-  // quarters put row i (and 8+i) into lane i%4.
+  // Each v[i] holds four quarters of 4 lanes: row i low, row i high, row 8+i low, row 8+i high. Sums inside
+  // the quarters put row i (and 8+i) into lane i%4.
   __m512i s[2];
   for (int k = 0; k < 2; ++k) {
     const __m512i* q = v + 4 * k;

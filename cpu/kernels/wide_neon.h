@@ -29,8 +29,8 @@ inline constexpr int kPromptRows = 4;
 // Rows of W and of x that a product of floats takes at a time.
 inline constexpr int kFloatRows = 1, kFloatColumns = 3;
 
-#define ARGON_EACH4(type, expression)                                  \
-  type r;                                                              \
+#define ARGON_EACH4(type, expression)                                      \
+  type r;                                                                  \
   _Pragma("GCC unroll 4") for (int i = 0; i < 4; ++i) r.v[i] = expression; \
   return r
 

@@ -1,6 +1,6 @@
-// The AVX-512 and AMX instructions that the kernels use, one by one in plain arithmetic, so that the kernels can
-// be tested on processors without them (cpu/tests/emulated_parity.cpp). Each follows the pseudocode of Intel's
-// manual. 256-bit instructions are the real ones.
+// The AVX-512 and AMX instructions that the kernels use, one by one in plain arithmetic, so that the kernels
+// can be tested on processors without them (cpu/tests/emulated_parity.cpp). Each follows the pseudocode of
+// Intel's manual. 256-bit instructions are the real ones.
 #pragma once
 
 #include <immintrin.h>
@@ -92,7 +92,8 @@ inline void tile_store(int t, void* base, int64_t stride) {
   for (int r = 0; r < tiles.rows[t]; ++r)
     std::memcpy(static_cast<uint8_t*>(base) + r * stride, tiles.data[t][r], tiles.bytes[t]);
 }
-// C[m][n] += sum over k of A[m][4k..4k+3] * B[k][4n..4n+3], signed. Shapes that the processor would refuse trap.
+// C[m][n] += sum over k of A[m][4k..4k+3] * B[k][4n..4n+3], signed. Shapes that the processor would refuse
+// trap.
 inline void tile_dpbssd(int c, int a, int b) {
   TileState& s = tiles;
   if (!s.configured || s.rows[a] != s.rows[c] || s.bytes[b] != s.bytes[c] || s.bytes[a] != 4 * s.rows[b] ||
@@ -123,7 +124,8 @@ using I = I512;
 ARGON_EMULATED(setzero_ps, F, (), return F{};)
 ARGON_EMULATED(setzero_si512, I, (), return I{};)
 ARGON_EMULATED(set1_ps, F, (float v), return floats([&](int) { return v; });)
-ARGON_EMULATED(set1_epi8, I, (char v), return set1(static_cast<int32_t>(0x01010101u * static_cast<uint8_t>(v)));)
+ARGON_EMULATED(set1_epi8, I, (char v),
+               return set1(static_cast<int32_t>(0x01010101u * static_cast<uint8_t>(v)));)
 ARGON_EMULATED(loadu_ps, F, (const void* p), return load<F>(p);)
 ARGON_EMULATED(loadu_si512, I, (const void* p), return load<I>(p);)
 ARGON_EMULATED(storeu_ps, void, (void* p, F v), std::memcpy(p, &v, 64);)
@@ -144,7 +146,8 @@ ARGON_EMULATED(mask_storeu_ps, void, (float* p, unsigned m, F v),
 ARGON_EMULATED(maskz_loadu_ps, F, (unsigned m, const float* p),
                return floats([&](int k) { return m >> k & 1 ? p[k] : 0.0f; });)
 ARGON_EMULATED(half256, __m256, (const float* p), return _mm256_loadu_ps(p);)
-ARGON_EMULATED(cvtph_ps, F, (__m256i h), F r; _mm256_storeu_ps(r.f, _mm256_cvtph_ps(_mm256_castsi256_si128(h)));
+ARGON_EMULATED(cvtph_ps, F, (__m256i h), F r;
+               _mm256_storeu_ps(r.f, _mm256_cvtph_ps(_mm256_castsi256_si128(h)));
                _mm256_storeu_ps(r.f + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))); return r;)
 ARGON_EMULATED(cvtepu16_epi32, I, (__m256i h), uint16_t u[16]; std::memcpy(u, &h, 32);
                return ints([&](int k) { return u[k]; });)

@@ -1,6 +1,6 @@
-// The kernels for AVX-512 and AMX against the references on a processor that has neither: their own source, with
-// every 512-bit and tile instruction computed in plain arithmetic. Where the processor has them, cpu_parity
-// tests the real ones as well.
+// The kernels for AVX-512 and AMX against the references on a processor that has neither: their own source,
+// with every 512-bit and tile instruction computed in plain arithmetic. Where the processor has them,
+// cpu_parity tests the real ones as well.
 #include <gtest/gtest.h>
 
 #define ARGON_EMULATE_AVX512
