@@ -12,18 +12,11 @@
 
 #include "cpu/kernels/simd_avx2.h"
 #include "cpu/kernels/unpack_avx2.h"
+#include "cpu/kernels/x_rows.h"
 #include "ops/matmul/matmul.h"
 
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
-
-// Rows of x that a product reads: row i of the call is row index[i] (or i) of q, and writes y + i*stride.
-struct XRows {
-  QuantizedRows q;
-  const int32_t* index;
-  int64_t count, K;
-  int64_t row(int64_t i) const { return index != nullptr ? index[i] : i; }
-};
 
 constexpr int64_t kMaxBlocks =
     1024;  // in a row: K up to 32768; the scratch arrays on the stack are made for it

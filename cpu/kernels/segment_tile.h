@@ -6,18 +6,11 @@
 #include <cstring>
 
 #include "cpu/kernels/unpack_wide.h"
+#include "cpu/kernels/x_rows.h"
 #include "ops/matmul/matmul.h"
 
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
-
-// Rows of x that a product reads: row i of the call is row index[i] (or i) of q, and writes y + i*stride.
-struct XRows {
-  QuantizedRows q;
-  const int32_t* index;
-  int64_t count, K;
-  int64_t row(int64_t i) const { return index != nullptr ? index[i] : i; }
-};
 
 constexpr int64_t kMaxSegmentBlocks = 256;  // longer segments (K > 65536) take the step path
 
