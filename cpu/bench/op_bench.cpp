@@ -2,14 +2,12 @@
 // check.
 //
 //   cpu_bench [FILTER] [--threads N] [--turns N]     operations whose name contains FILTER
-//   cpu_bench --memory                               what reading memory gives
 //
 // Each case first runs a small form of itself against the scalar reference; a kernel with wrong bits is not
 // timed. Then come short turns with 1 and N threads. Shown are the fastest turn, which is what a shared
 // machine disturbs least, and the median; bytes are those of weights, states and caches, products those of
 // the operation's definition.
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
@@ -29,7 +27,6 @@ namespace {
 struct Options {
   std::string filter;
   int threads = ThreadPool::available_processors(), turns = 30;
-  bool memory = false;
 };
 
 double seconds_now() {
@@ -104,34 +101,6 @@ bool run_case(const Options& o, const Case<Args>& c) {
   return good;
 }
 
-// Reads 512 MiB with every thread, in slices.
-void measure_memory(const Options& o) {
-  constexpr int64_t kSlices = 256;
-  constexpr size_t kBytes = size_t{512} << 20;
-  void* p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return;
-  auto* words = static_cast<uint64_t*>(p);
-  for (size_t i = 0; i < kBytes / 8; i += 8) words[i] = i;
-  std::vector<uint64_t> sums(kSlices);
-  for (int threads = 1; threads <= o.threads; ++threads) {
-    ThreadPool pool(threads);
-    const Times t = measure(o.turns, threads == 1 ? processor_seconds_now : seconds_now, [&] {
-      pool.run(kSlices, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t s = begin; s < end; ++s) {
-          const uint64_t* q = words + static_cast<size_t>(s) * (kBytes / 8 / kSlices);
-          uint64_t a = 0, b = 0, c = 0, d = 0;
-          for (size_t i = 0; i < kBytes / 8 / kSlices; i += 8)
-            a ^= q[i], b ^= q[i + 2], c ^= q[i + 4], d ^= q[i + 6];
-          sums[static_cast<size_t>(s)] = a ^ b ^ c ^ d;
-        }
-      });
-    });
-    fmt::print("reading memory, {} threads: fastest {:.2f} GB/s, median {:.2f} GB/s\n", threads,
-               static_cast<double>(kBytes) / t.fastest * 1e-9, static_cast<double>(kBytes) / t.median * 1e-9);
-  }
-  munmap(p, kBytes);
-}
-
 bool run_all(const Options& o) {
   bool good = true;
   const auto all = [&](const auto& cases) {
@@ -159,21 +128,15 @@ int main(int argc, char** argv) {
   argon::bench::Options o;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
-    if (a == "--memory") {
-      o.memory = true;
-    } else if ((a == "--threads" || a == "--turns") && i + 1 < argc) {
+    if ((a == "--threads" || a == "--turns") && i + 1 < argc) {
       (a == "--threads" ? o.threads : o.turns) = std::max(1, std::atoi(argv[++i]));
     } else if (a.rfind("--", 0) == 0) {
-      fmt::print(stderr, "unknown option {}: wanted [FILTER] [--threads N] [--turns N] or --memory\n", a);
+      fmt::print(stderr, "unknown option {}: wanted [FILTER] [--threads N] [--turns N]\n", a);
       return 2;
     } else {
       o.filter = a;
     }
   }
   const argon::ScopedFlushSubnormals flush;
-  if (o.memory) {
-    argon::bench::measure_memory(o);
-    return 0;
-  }
   return argon::bench::run_all(o) ? 0 : 1;
 }
