@@ -13,12 +13,8 @@ namespace argon::app {
 namespace {
 
 Result<std::unique_ptr<ops::Backend>> make_cpu(const BackendChoice& c) {
-  ops::Isa isa = detect_isa();
-  if (!c.isa.empty()) {
-    ARGON_ASSIGN_OR_RETURN(isa, parse_isa(c.isa));
-  }
-  const int threads = c.threads > 0 ? c.threads : ThreadPool::available_processors();
-  return std::unique_ptr<ops::Backend>(std::make_unique<CpuBackend>(threads, isa));
+  ARGON_ASSIGN_OR_RETURN(const CpuChoice cpu, cpu_choice(c));
+  return std::unique_ptr<ops::Backend>(std::make_unique<CpuBackend>(cpu.threads, cpu.isa));
 }
 
 Result<std::unique_ptr<ops::Backend>> make_cuda() {
@@ -43,6 +39,14 @@ Result<std::unique_ptr<ops::Backend>> make_metal([[maybe_unused]] const BackendC
 }
 
 }  // namespace
+
+Result<CpuChoice> cpu_choice(const BackendChoice& c) {
+  ops::Isa isa = detect_isa();
+  if (!c.isa.empty()) {
+    ARGON_ASSIGN_OR_RETURN(isa, parse_isa(c.isa));
+  }
+  return CpuChoice{c.threads > 0 ? c.threads : ThreadPool::available_processors(), isa};
+}
 
 std::string backend_names() {
   std::string names = "auto, cpu";

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "ops/backend.h"
+#include "ops/route.h"
 
 namespace argon::app {
 
@@ -15,6 +16,13 @@ struct BackendChoice {
   int threads = 0;            // 0: the processors this process may use
   std::string isa;            // empty: the machine's best
 };
+
+// The threads and instruction set that the CPU backend takes for a choice. Errors as of make_backend.
+struct CpuChoice {
+  int threads;
+  ops::Isa isa;
+};
+Result<CpuChoice> cpu_choice(const BackendChoice& choice);
 
 // "auto, cpu, ..." of this build.
 std::string backend_names();

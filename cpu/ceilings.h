@@ -9,7 +9,9 @@ namespace argon {
 
 struct Ceilings {
   double read_bytes_per_second = 0;  // memory read in order by all threads
-  double int8_per_second = 0;  // int8 multiply-adds from registers by all threads, with `isa`'s instructions
+  // int8 multiply-adds from registers by all threads. AVX2 instructions at most: AVX-512 VNNI, AMX and NEON
+  // can do more than this says.
+  double int8_per_second = 0;
 };
 
 // Takes about a second and, for that time, `bytes` of memory (kResource when there is none). Each figure is

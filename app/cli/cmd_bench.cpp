@@ -14,7 +14,6 @@
 #include "base/contract.h"
 #include "base/thread_pool.h"
 #include "cpu/ceilings.h"
-#include "cpu/cpu_backend.h"
 #include "model/forward.h"
 #include "model/state.h"
 #include "model/work.h"
@@ -103,12 +102,9 @@ Work work_per_token(const Model& model, int64_t tokens, int64_t pass) {
 // What the machine can do at most, when the CPU computes.
 Result<std::optional<Ceilings>> ceilings_of(const EngineOptions& o, const ops::Backend& backend) {
   if (!backend.name().starts_with("cpu")) return std::optional<Ceilings>();
-  ops::Isa isa = detect_isa();
-  if (!o.isa.empty()) {
-    ARGON_ASSIGN_OR_RETURN(isa, parse_isa(o.isa));
-  }
-  ThreadPool pool(o.threads ? static_cast<int>(*o.threads) : ThreadPool::available_processors());
-  ARGON_ASSIGN_OR_RETURN(const Ceilings c, measure_ceilings(pool, isa));
+  ARGON_ASSIGN_OR_RETURN(const app::CpuChoice cpu, app::cpu_choice(o.choice()));
+  ThreadPool pool(cpu.threads);
+  ARGON_ASSIGN_OR_RETURN(const Ceilings c, measure_ceilings(pool, cpu.isa));
   return std::optional<Ceilings>(c);
 }
 

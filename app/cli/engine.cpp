@@ -5,7 +5,6 @@
 #include <chrono>
 #include <filesystem>
 
-#include "app/backends.h"
 #include "app/cli/terminal.h"
 
 namespace argon::cli {
@@ -30,8 +29,7 @@ Result<std::unique_ptr<Engine>> load_engine(const EngineOptions& o) {
   ARGON_ASSIGN_OR_RETURN(const std::string path, model_path(o.model));
   auto engine = std::make_unique<Engine>();
   engine->path = path;
-  ARGON_ASSIGN_OR_RETURN(engine->backend,
-                         app::make_backend({o.backend, o.threads ? static_cast<int>(*o.threads) : 0, o.isa}));
+  ARGON_ASSIGN_OR_RETURN(engine->backend, app::make_backend(o.choice()));
   const auto start = std::chrono::steady_clock::now();
   {
     ProgressBar bar;

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
-#include "app/backends.h"
 #include "cpu/cpu_backend.h"
 
 namespace argon::cli {

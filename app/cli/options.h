@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/backends.h"
 #include "base/status.h"
 #include "model/model.h"
 #include "ops/kv_store/kv_store.h"
@@ -28,6 +29,7 @@ struct EngineOptions {
   std::string kv = "f16";
 
   ops::KvType kv_type() const { return kv == "f32" ? ops::KvType::kF32 : ops::KvType::kF16; }
+  app::BackendChoice choice() const { return {backend, threads ? static_cast<int>(*threads) : 0, isa}; }
   bool bundled() const { return model.empty(); }
 };
 
