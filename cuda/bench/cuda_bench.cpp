@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/fp_env.h"
+#include "cuda/bench/bench.h"
 #include "cuda/cuda_backend.h"
 #include "model/forward.h"
 #include "model/model.h"
@@ -18,24 +19,6 @@
 
 namespace argon {
 namespace {
-
-template <class T>
-T must(Result<T> r) {
-  if (!r.ok()) {
-    std::fprintf(stderr, "%s\n", r.status().message().c_str());
-    std::exit(1);
-  }
-  return std::move(r).value();
-}
-void must(const Status& s) {
-  if (s.ok()) return;
-  std::fprintf(stderr, "%s\n", s.message().c_str());
-  std::exit(1);
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Median microseconds of one call of f, timed by events over `calls` calls in each of 7 samples.
 template <class F>

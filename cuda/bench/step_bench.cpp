@@ -11,29 +11,13 @@
 #include <vector>
 
 #include "base/fp_env.h"
+#include "cuda/bench/bench.h"
 #include "cuda/cuda_backend.h"
 #include "model/forward.h"
 #include "model/model.h"
 
 namespace argon {
 namespace {
-
-template <class T>
-T must(Result<T> r) {
-  if (!r.ok()) {
-    std::fprintf(stderr, "%s\n", r.status().message().c_str());
-    std::exit(1);
-  }
-  return std::move(r).value();
-}
-void must(const Status& s) {
-  if (s.ok()) return;
-  std::fprintf(stderr, "%s\n", s.message().c_str());
-  std::exit(1);
-}
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 class StepBench {
  public:
