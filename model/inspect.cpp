@@ -173,6 +173,25 @@ InspectReport inspect(const GgufFile& file, const InspectOptions& options) {
   return out;
 }
 
+namespace {
+
+// One line for each bad tensor, before the verdict.
+std::string check_text(const WeightCheck& c) {
+  if (c.bad.empty()) {
+    return fmt::format(
+        "every weight was read ({}{}): all numbers are finite\n", bytes_text(c.bytes),
+        c.skipped == 0 ? "" : fmt::format("; {} tensors without a decoder left out", c.skipped));
+  }
+  std::string out;
+  for (const BadTensor& b : c.bad) {
+    out += fmt::format("{}: {} numbers are NaN or infinite, the first at row {}, column {}\n", quote(b.name),
+                       b.count, b.row, b.column);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string inspect_text(const InspectReport& r) {
   std::string out =
       fmt::format("{}: GGUF version {}, {} in {} file{}, {} tensors, {} weights\n", r.file->name(),
@@ -216,8 +235,11 @@ std::string inspect_text(const InspectReport& r) {
     for (const std::string& key : r.config->other_keys) out += fmt::format("not read: {}\n", quote(key));
   }
   for (const std::string& w : r.warnings) out += fmt::format("warning: {}\n", w);
+  if (r.check) out += check_text(*r.check);
   out += r.runnable() ? "argon can run this file\n" : "argon cannot run this file:\n";
   for (const std::string& p : r.problems) out += fmt::format("  {}\n", p);
+  if (r.check && !r.check->bad.empty())
+    out += "  the file is damaged: fetch it again, or convert the model anew\n";
   return out;
 }
 
@@ -270,6 +292,13 @@ std::string inspect_json(const InspectReport& r) {
   }
   out["warnings"] = r.warnings;
   out["problems"] = r.problems;
+  if (r.check) {
+    out["check"] = {{"bytes", r.check->bytes}, {"skipped_tensors", r.check->skipped}, {"bad", Json::array()}};
+    for (const BadTensor& b : r.check->bad) {
+      out["check"]["bad"].push_back(
+          {{"name", b.name}, {"count", b.count}, {"row", b.row}, {"column", b.column}});
+    }
+  }
   out["runnable"] = r.runnable();
   return out.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -10,6 +10,7 @@
 
 #include "gguf/gguf.h"
 #include "model/config.h"
+#include "model/weight_check.h"
 
 namespace argon {
 
@@ -47,8 +48,9 @@ struct InspectReport {
   std::vector<std::string> problems;  // each a line; none: the engine runs this file
   std::vector<std::string> warnings;
   bool list_tensors = false;
+  std::optional<WeightCheck> check;  // set by the caller that made one; its finds are no problems above
 
-  bool runnable() const { return problems.empty(); }
+  bool runnable() const { return problems.empty() && (!check || check->bad.empty()); }
 };
 
 InspectReport inspect(const GgufFile& file, const InspectOptions& options);

@@ -16,7 +16,7 @@ namespace {
 struct Options {
   std::string file;
   EngineOptions engine;  // context and kv alone
-  bool tensors = false, json = false;
+  bool tensors = false, json = false, check = false;
 };
 
 Status run(const Options& o) {
@@ -33,11 +33,27 @@ Status run(const Options& o) {
   options.kv = o.engine.kv_type();
   options.tensors = o.tensors;
   options.can_compute = [](WeightType type) { return find_format(type) != nullptr; };
-  const InspectReport report = inspect(*file, options);
+  InspectReport report = inspect(*file, options);
+  if (o.check) {
+    catch_interrupts();
+    ThreadPool pool(ThreadPool::available_processors());
+    auto checked = check_weights(*file, pool, [&](uint64_t done, uint64_t total) {
+      bar.show(static_cast<double>(done) / static_cast<double>(total),
+               fmt::format("{} of {} MB", done / 1000000, total / 1000000));
+      return !interrupted();
+    });
+    bar.clear();
+    if (!checked.ok()) return checked.status();
+    report.check = std::move(checked).value();
+  }
   Output out;
   std::string text = o.json ? inspect_json(report) : inspect_text(report);
   if (!text.ends_with('\n')) text += '\n';
   out.write(text);
+  if (report.check && !report.check->bad.empty()) {
+    return bad_input(fmt::format("{}: {} of {} tensors hold numbers that are NaN or infinite", file->name(),
+                                 report.check->bad.size(), file->tensors().size()));
+  }
   return out.status();
 }
 
@@ -52,6 +68,7 @@ void add_inspect(CLI::App& app, Chosen& chosen) {
   c->add_option("--kv", o->engine.kv, "Type of the attention cache: f16 or f32")
       ->type_name("TYPE")
       ->capture_default_str();
+  c->add_flag("--check", o->check, "Read every weight and look for NaN and infinite numbers");
   c->add_flag("--tensors", o->tensors, "List every tensor");
   c->add_flag("--json", o->json, "Print JSON");
   c->callback([o, &chosen] { chosen = [o] { return run(*o); }; });

@@ -87,6 +87,25 @@ TEST(Inspect, SaysWhatCannotRun) {
   EXPECT_TRUE(contains(r.out, "TQ1_0")) << r.out;
 }
 
+TEST(Inspect, CheckFindsDamagedWeights) {
+  const Ran sound = argon({"inspect", "--check", fixture_path("tiny-random-Q8_0.gguf")});
+  EXPECT_EQ(sound.exit_code, 0) << sound.err;
+  EXPECT_TRUE(contains(sound.out, "all numbers are finite")) << sound.out;
+  TemporaryFolder folder;
+  std::string bytes = read_bytes(fixture_path("tiny-random-Q8_0.gguf"));
+  for (size_t i = bytes.size() - 64; i < bytes.size(); ++i) bytes[i] = '\xff';
+  const std::string damaged = folder.write("damaged.gguf", bytes);
+  EXPECT_EQ(argon({"inspect", damaged}).exit_code, 0);
+  const Ran text = argon({"inspect", "--check", damaged});
+  EXPECT_NE(text.exit_code, 0);
+  EXPECT_TRUE(contains(text.out, "numbers are NaN or infinite, the first at row")) << text.out;
+  EXPECT_TRUE(contains(text.err, "1 of ")) << text.err;
+  const auto j = nlohmann::json::parse(argon({"inspect", "--check", "--json", damaged}).out, nullptr, false);
+  ASSERT_TRUE(j.is_object());
+  EXPECT_EQ(j["runnable"], false);
+  EXPECT_EQ(j["check"]["bad"].size(), 1u);
+}
+
 TEST(Bench, TableAndJson) {
   const Args common = {"bench", "-m", fixture_path("tiny-random-F32.gguf"), "-p", "8", "-n", "2", "-r", "3",
                        "-t",    "2"};
