@@ -4,9 +4,11 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "base/fp_env.h"
+#include "model/memory.h"
 
 namespace argon {
 namespace {
@@ -166,10 +168,22 @@ uint64_t Forward::scratch_bytes(const ModelConfig& config, int64_t max_pass) {
   return measure_scratch(config, max_pass);
 }
 
+uint64_t Forward::other_bytes(const ModelConfig& c, const WeightMatrix& table, int64_t max_pass,
+                              int64_t max_context) {
+  uint64_t bytes = static_cast<uint64_t>(max_context * c.rot) * sizeof(float);
+  if (c.has_ple()) {
+    bytes += static_cast<uint64_t>(c.ngram + 2 * c.ple_heads()) * sizeof(uint64_t);
+    bytes += static_cast<uint64_t>(max_pass * c.ple_heads()) * (table.row_bytes + sizeof(int32_t));
+  }
+  return bytes;
+}
+
 Result<std::unique_ptr<Forward>> Forward::create(const ModelConfig& config, const Weights& weights,
-                                                 ops::Backend& backend, int64_t max_pass,
-                                                 int64_t max_context) {
+                                                 ops::Backend& backend, int64_t max_pass, int64_t max_context,
+                                                 uint64_t state_bytes) {
   std::unique_ptr<Forward> f(new Forward(config, backend, max_pass));
+  ARGON_RETURN_IF_ERROR(
+      backend.prepare(model_memory(config, weights, max_pass, max_context, state_bytes).needs()));
   ARGON_ASSIGN_OR_RETURN(f->w_, PlacedWeights::place(weights, config, backend));
   ARGON_ASSIGN_OR_RETURN(f->block_, ops::Buffer::create(backend, measure_scratch(config, max_pass)));
   f->scratch_ = Scratch(f->block_.as());
@@ -182,7 +196,18 @@ Result<std::unique_ptr<Forward>> Forward::create(const ModelConfig& config, cons
   ARGON_ASSIGN_OR_RETURN(f->constants_, ops::Buffer::create(backend, constants.size() * sizeof(uint64_t)));
   if (!constants.empty())
     backend.write(f->constants_.as(), constants.data(), constants.size() * sizeof(uint64_t));
+  if (config.has_ple() && f->w_.table.data == nullptr) ARGON_RETURN_IF_ERROR(f->prepare_ngrams(weights.table));
   return f;
+}
+
+Status Forward::prepare_ngrams(const WeightMatrix& table) {
+  std::vector<int32_t> ids(static_cast<size_t>(max_pass_ * c_.ple_heads()));
+  std::iota(ids.begin(), ids.end(), 0);
+  ARGON_ASSIGN_OR_RETURN(handed_rows_, ops::Buffer::create(backend_, ids.size() * table.row_bytes));
+  ARGON_ASSIGN_OR_RETURN(handed_ids_, ops::Buffer::create(backend_, ids.size() * sizeof(int32_t)));
+  backend_.write(handed_ids_.as(), ids.data(), ids.size() * sizeof(int32_t));
+  ngram_rows_ = std::make_unique<NgramRows>(c_, table);
+  return {};
 }
 
 Status Forward::ensure_rope(int64_t positions) {
@@ -213,6 +238,7 @@ Status Forward::read(SequenceState& state, std::span<const int32_t> tokens, cons
     }
   }
   ARGON_RETURN_IF_ERROR(ensure_rope(state.position() + total));
+  if (ngram_rows_) ngram_rows_->discard();
   for (int64_t done = 0; done < total;) {
     const int64_t T = std::min(max_pass_, total - done);
     const bool last = done + T == total;
@@ -227,6 +253,7 @@ Status Forward::read(SequenceState& state, std::span<const int32_t> tokens, cons
     Pass p{};
     p.state = &state;
     p.tokens = tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(T));
+    p.next = tokens.subspan(static_cast<size_t>(done + T), static_cast<size_t>(std::min(max_pass_, total - done - T)));
     p.T = T;
     p.position0 = state.position();
     pass(p, options, wanted, logits);
@@ -288,6 +315,8 @@ void Forward::pass(Pass& p, const ReadOptions& options, int64_t wanted, float* l
   part_ = scratch_.mark();
   backend_.write(a.ids, p.tokens.data(), p.tokens.size_bytes());
   backend_.run(ops::EmbedArgs{w_.embed, a.ids, p.x, p.T, c_.C});
+  if (ngram_rows_ && !ngram_rows_->started())
+    ngram_rows_->start(ngram_window(p.state->tokens(), p.tokens));
 
   size_t gdn_index = 0, attention_index = 0;
   for (int64_t l = 0; l < c_.L; ++l) {
@@ -438,22 +467,42 @@ void Forward::experts(Pass& p, const MoeWeights& w) {
   p.pending = Pending::kExperts;
 }
 
-void Forward::ngrams(Pass& p, const PleWeights& w) {
-  scratch_.release(part_);
-  const PleArrays a(scratch_, c_, p.T);
-  // The n-1 tokens before the pass; before the start of the sequence, the end-of-text id.
-  const std::span<const int32_t> before = p.state->tokens();
+// The n-1 tokens before the pass, then its own; before the start of the sequence, the end-of-text id.
+std::vector<int32_t> Forward::ngram_window(std::span<const int32_t> before, std::span<const int32_t> tokens) const {
   std::vector<int32_t> window(static_cast<size_t>(c_.ngram - 1), c_.ple_eos);
   const size_t known = std::min(before.size(), window.size());
   std::copy(before.end() - static_cast<std::ptrdiff_t>(known), before.end(),
             window.end() - static_cast<std::ptrdiff_t>(known));
-  window.insert(window.end(), p.tokens.begin(), p.tokens.end());
-  backend_.write(a.tokens, window.data(), window.size() * sizeof(int32_t));
+  window.insert(window.end(), tokens.begin(), tokens.end());
+  return window;
+}
+
+// The table's rows of the pass's tokens, side by side in e.
+void Forward::look_up_ngrams(Pass& p, int32_t* tokens, int32_t* rows, float* e) {
+  const int64_t n = p.T * c_.ple_heads();
+  const std::vector<int32_t> window = ngram_window(p.state->tokens(), p.tokens);
+  if (ngram_rows_) {
+    const auto bytes = ngram_rows_->take();
+    backend_.write(handed_rows_.as(), bytes.data(), bytes.size());
+    WeightMatrix handed = w_.table;
+    handed.data = handed_rows_.as();
+    handed.rows = n;
+    backend_.run(ops::EmbedArgs{handed, handed_ids_.as<int32_t>(), e, n, 1});
+    if (!p.next.empty()) ngram_rows_->start(ngram_window(window, p.next));
+    return;
+  }
+  backend_.write(tokens, window.data(), window.size() * sizeof(int32_t));
   const uint64_t* multipliers = constants_.as<uint64_t>();
   const uint64_t* sizes = multipliers + c_.ngram;
-  backend_.run(ops::NgramHashArgs{a.tokens, multipliers, sizes, sizes + c_.ple_heads(), a.rows, p.T, c_.ngram,
-                                  c_.G, c_.ple_eos});
-  backend_.run(ops::EmbedArgs{w_.table, a.rows, a.e, p.T * c_.ple_heads(), 1});
+  backend_.run(ops::NgramHashArgs{tokens, multipliers, sizes, sizes + c_.ple_heads(), rows, p.T, c_.ngram, c_.G,
+                                  c_.ple_eos});
+  backend_.run(ops::EmbedArgs{w_.table, rows, e, n, 1});
+}
+
+void Forward::ngrams(Pass& p, const PleWeights& w) {
+  scratch_.release(part_);
+  const PleArrays a(scratch_, c_, p.T);
+  look_up_ngrams(p, a.tokens, a.rows, a.e);
   if (a.eq.codes != nullptr) backend_.run(ops::QuantizeArgs{a.e, a.eq, p.T, c_.ple_width()});
   const Input e{a.e, a.eq};
   backend_.run_products(std::array{product(w.key, e, a.key, p.T), product(w.value, e, a.value, p.T)});

@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "model/config.h"
+#include "model/ngram_rows.h"
 #include "model/placed_weights.h"
 #include "model/scratch.h"
 #include "model/state.h"
@@ -36,10 +37,11 @@ struct ReadOptions {
 class Forward {
  public:
   // `max_pass`: most tokens per pass (working memory grows with it); `max_context`: most tokens of any state
-  // read. config and weights must outlive the object. kResource when memory cannot be had.
+  // read; `state_bytes`: of all states to come (SequenceState::bytes), for which a backend that divides its
+  // memory is to leave room. config and weights must outlive the object. kResource when memory cannot be had.
   static Result<std::unique_ptr<Forward>> create(const ModelConfig& config, const Weights& weights,
-                                                 ops::Backend& backend, int64_t max_pass,
-                                                 int64_t max_context);
+                                                 ops::Backend& backend, int64_t max_pass, int64_t max_context,
+                                                 uint64_t state_bytes = 0);
 
   // Reads tokens (ids 0..V-1) after what the state holds. kBadInput when they do not fit its capacity or are
   // no ids; kNumeric when a wanted logit is not finite, naming position and first layer; the state is then to
@@ -52,6 +54,9 @@ class Forward {
   int64_t max_pass() const { return max_pass_; }
   // Working memory in bytes of passes of max_pass tokens.
   static uint64_t scratch_bytes(const ModelConfig& config, int64_t max_pass);
+  // What create takes besides: the rotary table, the n-gram module's constants and the rows that it is handed.
+  static uint64_t other_bytes(const ModelConfig& config, const ops::WeightMatrix& table, int64_t max_pass,
+                              int64_t max_context);
 
  private:
   // An input of matrix products: float32 rows, and the same quantised.
@@ -63,7 +68,7 @@ class Forward {
   // What every part of a layer works on: T tokens from position0 on.
   struct Pass {
     SequenceState* state;
-    std::span<const int32_t> tokens;
+    std::span<const int32_t> tokens, next;  // next: of the pass to come
     int64_t T, position0;
     float *x, *n, *h, *b, *inj;  // [T][C][H], [T][C][H], [T][H], [T][H], [T][C]
     ops::QuantizedRows nq, hq;   // n and h, quantised
@@ -73,6 +78,9 @@ class Forward {
 
   Forward(const ModelConfig& config, ops::Backend& backend, int64_t max_pass)
       : c_(config), backend_(backend), max_pass_(max_pass) {}
+  Status prepare_ngrams(const ops::WeightMatrix& table);
+  std::vector<int32_t> ngram_window(std::span<const int32_t> before, std::span<const int32_t> tokens) const;
+  void look_up_ngrams(Pass& p, int32_t* tokens, int32_t* rows, float* e);
   void pass(Pass& p, const ReadOptions& options, int64_t wanted, float* logits);
   void observe(const ReadOptions& options, int64_t layer, const float* x, int64_t T, int64_t width);
   Status not_finite(const SequenceState& state, int64_t position);
@@ -92,6 +100,10 @@ class Forward {
   ops::Backend& backend_;
   int64_t max_pass_;
   ops::Buffer block_, rope_, constants_;
+  // Where the backend leaves the n-gram table in the file: the rows of a pass, their numbers 0, 1, 2, ..., and
+  // who fetches them.
+  ops::Buffer handed_rows_, handed_ids_;
+  std::unique_ptr<NgramRows> ngram_rows_;
   Scratch scratch_;
   size_t part_ = 0;  // where in scratch_ the arrays of a layer's part begin
   int64_t rope_rows_ = 0, rope_capacity_ = 0;

@@ -29,6 +29,14 @@ uint64_t fnv1a(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
+uint64_t SequenceState::bytes(const ModelConfig& c, int64_t capacity, ops::KvType kv_type) {
+  // state_bytes counts what a sequence must keep: of the n-gram module's, its tokens lie here, not there.
+  const StateBytes s = state_bytes(c, static_cast<uint64_t>(capacity), kv_type);
+  const int64_t block_keys = c.attention_layers() * (capacity / c.r) * c.di * 4;
+  const uint64_t tokens = c.has_ple() ? static_cast<uint64_t>(c.ngram - 1) * sizeof(int32_t) : 0;
+  return s.total() - tokens + static_cast<uint64_t>(block_keys);
+}
+
 Result<std::unique_ptr<SequenceState>> SequenceState::create(const ModelConfig& c, ops::Backend& backend,
                                                              int64_t capacity, ops::KvType kv_type) {
   std::unique_ptr<SequenceState> s(new SequenceState);

@@ -36,6 +36,9 @@ class SequenceState {
   static Result<std::unique_ptr<SequenceState>> create(const ModelConfig& config, ops::Backend& backend,
                                                        int64_t capacity, ops::KvType kv_type);
 
+  // What create() asks of the backend's memory.
+  static uint64_t bytes(const ModelConfig& config, int64_t capacity, ops::KvType kv_type);
+
   int64_t position() const { return static_cast<int64_t>(tokens_.size()); }
   int64_t capacity() const { return capacity_; }
   ops::KvType kv_type() const { return kv_type_; }

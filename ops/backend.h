@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "ops/embed/embed.h"
@@ -38,6 +39,38 @@ struct ExpertBlock {
   MatmulArgs shared_down;
 };
 
+// What is about to be asked of a backend's memory, said before the first weight is placed, so that a backend
+// that has less can divide it. Bytes.
+struct MemoryNeeds {
+  struct Layer {
+    int64_t experts = 0;
+    uint64_t bytes_each = 0;
+  };
+  uint64_t weights = 0;  // all but the experts
+  uint64_t working = 0;  // of passes
+  uint64_t states = 0;   // of sequences
+  std::vector<Layer> layers;
+
+  uint64_t fixed() const { return weights + working + states; }
+  uint64_t experts() const {
+    uint64_t sum = 0;
+    for (const Layer& l : layers) sum += static_cast<uint64_t>(l.experts) * l.bytes_each;
+    return sum;
+  }
+};
+
+// From one expert to the next in memory of allocate_experts.
+inline size_t expert_room(const ExpertMatrix& like) {
+  return (static_cast<size_t>(like.first.rows) * like.first.row_bytes + 255) / 256 * 256;
+}
+
+// Part of a backend's memory that is to be copied to the host.
+struct ReadPart {
+  void* to_host;
+  const void* from;
+  size_t bytes;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -51,6 +84,20 @@ class Backend {
   // Makes host memory that stays as it is while the backend lives (weights) readable by operations: the
   // pointer to use.
   virtual Result<const void*> place(const void* host, size_t bytes) = 0;
+  // Said once per model, before its weights are placed; then place_experts comes for each of needs.layers in
+  // order. kResource when it cannot be had, saying what would do.
+  virtual Status prepare(const MemoryNeeds&) { return {}; }
+  // Places all expert matrices of a layer, which may be views of one tensor: replaces their data pointers by
+  // those to use in run_experts.
+  virtual Status place_experts(std::span<ExpertMatrix* const> of_a_layer);
+  // A table of which a pass reads few rows: the pointer to use, or null when its rows are rather handed over
+  // one by one, so that the table need not be in this backend's memory.
+  virtual Result<const void*> place_table(const void* host, size_t bytes) { return place(host, bytes); }
+
+  // Room for `count` experts of the shape of `like`, each to be filled by put_expert (in order with the
+  // operations; `host` is memory that could be placed). Freed by free(first.data, experts * expert_bytes).
+  virtual Result<ExpertMatrix> allocate_experts(const ExpertMatrix& like, int64_t count);
+  virtual void put_expert(const ExpertMatrix& to, int64_t at, const void* host);
 
   // Moves bytes in order with the operations: from host memory, to host memory (waits until they are there),
   // within the backend's memory, and zeros.
@@ -58,6 +105,18 @@ class Backend {
   virtual void read(void* to_host, const void* from, size_t bytes) = 0;
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
   virtual void zero(void* to, size_t bytes) = 0;
+
+  // Host memory that write and read_begin reach fastest; what it holds must stay until the write is done.
+  virtual Result<void*> allocate_host(size_t bytes);
+  virtual void free_host(void* p, size_t bytes);
+  // Starts reads, in order with the operations, into memory of allocate_host; they are done after read_end.
+  // One set at a time.
+  virtual void read_begin(std::span<const ReadPart> parts) {
+    for (const ReadPart& p : parts) read(p.to_host, p.from, p.bytes);
+  }
+  virtual void read_end() {}
+  // Starts all that has been asked for; waits for nothing.
+  virtual void submit() {}
 
   // Waits for everything so far; the first error since the last call (a device lost, a kernel refused), or
   // ok.

@@ -146,7 +146,8 @@ Status run(const Options& o) {
   }
   const int64_t pass = o.engine.pass.value_or(Session::default_pass(c));
   ARGON_ASSIGN_OR_RETURN(const auto forward,
-                         Forward::create(c, engine->model->weights(), *engine->backend, pass, total));
+                         Forward::create(c, engine->model->weights(), *engine->backend, pass, total,
+                                         SequenceState::bytes(c, total, o.engine.kv_type())));
   ARGON_ASSIGN_OR_RETURN(const auto state,
                          SequenceState::create(c, *engine->backend, total, o.engine.kv_type()));
   const std::vector<int32_t> ids = random_tokens(total, c.V);

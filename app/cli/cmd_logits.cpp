@@ -72,7 +72,8 @@ Status run(const Options& o) {
   const int64_t fits = std::max<int64_t>(16, kBufferAim / (c.V * static_cast<int64_t>(sizeof(float))));
   const int64_t pass = std::min(T, o.engine.pass.value_or(std::min(Session::default_pass(c), fits)));
   ARGON_ASSIGN_OR_RETURN(const auto forward,
-                         Forward::create(c, engine->model->weights(), *engine->backend, pass, T));
+                         Forward::create(c, engine->model->weights(), *engine->backend, pass, T,
+                                         SequenceState::bytes(c, T, o.engine.kv_type())));
   ARGON_ASSIGN_OR_RETURN(const auto state, SequenceState::create(c, *engine->backend, T, o.engine.kv_type()));
   ARGON_ASSIGN_OR_RETURN(const auto file, OutputFile::create(o.out));
 

@@ -1,0 +1,104 @@
+// The division of memory, and which experts are the hot ones.
+#include "tiers/plan.h"
+
+#include <gtest/gtest.h>
+
+namespace argon::tiers {
+namespace {
+
+ops::MemoryNeeds needs(int64_t layers, int64_t experts, uint64_t bytes_each) {
+  ops::MemoryNeeds n;
+  n.weights = 1000, n.working = 200, n.states = 30;
+  n.layers.assign(static_cast<size_t>(layers), {experts, bytes_each});
+  return n;
+}
+
+TEST(Plan, EverythingFits) {
+  const auto p = divide(needs(3, 8, 10), 1230 + 240);
+  ASSERT_TRUE(p.ok());
+  EXPECT_TRUE(p->whole);
+  EXPECT_EQ(p->resident, (std::vector<int64_t>{8, 8, 8}));
+  EXPECT_EQ(p->resident_bytes, 240u);
+}
+
+TEST(Plan, OneExpertTooMany) {
+  const auto p = divide(needs(3, 8, 10), 1230 + 239);
+  ASSERT_TRUE(p.ok());
+  EXPECT_FALSE(p->whole);
+  EXPECT_EQ(p->resident, (std::vector<int64_t>{8, 8, 7}));
+}
+
+TEST(Plan, EqualSharesAndTheRestToTheFirst) {
+  const auto p = divide(needs(3, 8, 10), 1230 + 140);
+  ASSERT_TRUE(p.ok());
+  EXPECT_EQ(p->resident, (std::vector<int64_t>{5, 5, 4}));
+  EXPECT_EQ(p->resident_bytes, 140u);
+}
+
+TEST(Plan, NothingIsLeftForExperts) {
+  const auto p = divide(needs(2, 8, 10), 1230);
+  ASSERT_TRUE(p.ok());
+  EXPECT_EQ(p->resident, (std::vector<int64_t>{0, 0}));
+}
+
+TEST(Plan, NeverOverTheBudget) {
+  ops::MemoryNeeds n = needs(0, 0, 0);
+  n.layers = {{512, 2764800}, {512, 1740800}, {16, 7}, {1, 1000000}};
+  for (uint64_t budget = n.fixed(); budget < n.fixed() + n.experts() + 5000000; budget += 12345677) {
+    const auto p = divide(n, budget);
+    ASSERT_TRUE(p.ok());
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n.layers.size(); ++i) {
+      EXPECT_LE(p->resident[i], n.layers[i].experts);
+      bytes += static_cast<uint64_t>(p->resident[i]) * n.layers[i].bytes_each;
+    }
+    EXPECT_EQ(bytes, p->resident_bytes);
+    EXPECT_LE(n.fixed() + bytes, budget);
+    EXPECT_EQ(p->whole, n.fixed() + n.experts() <= budget);
+  }
+}
+
+TEST(Plan, SaysWhatIsNeededAtLeast) {
+  ops::MemoryNeeds n = needs(1, 8, 10);
+  n.weights = uint64_t{5} << 30, n.states = uint64_t{2} << 30, n.working = uint64_t{1} << 30;
+  const auto p = divide(n, uint64_t{3} << 30);
+  ASSERT_FALSE(p.ok());
+  EXPECT_EQ(p.status().code(), Code::kResource);
+  for (const char* part : {"3072 MiB", "8192 MiB are needed at least", "5120 MiB", "sequences 2048 MiB",
+                           "working memory 1024 MiB", "--gpu-memory", "--context", "--pass"}) {
+    EXPECT_NE(p.status().message().find(part), std::string::npos) << part << " in " << p.status().message();
+  }
+}
+
+TEST(Heat, HotExpertsComeForColdOnes) {
+  Heat heat(6);
+  heat.add(std::vector<int32_t>{0, 10, 3, 30, 20, 5}, 4);
+  const std::vector<int32_t> resident = {0, 1, 2};
+  const auto s = heat.swaps(resident, 9);
+  ASSERT_EQ(s.size(), 2u);
+  EXPECT_EQ(s[0].slot, 0);
+  EXPECT_EQ(s[0].expert, 3);
+  EXPECT_EQ(s[1].slot, 2);
+  EXPECT_EQ(s[1].expert, 4);
+  EXPECT_EQ(heat.swaps(resident, 1).size(), 1u);
+  EXPECT_TRUE(heat.swaps(resident, 0).empty());
+}
+
+TEST(Heat, EquallyHotOnesStay) {
+  Heat heat(4);
+  heat.add(std::vector<int32_t>{100, 100, 100, 103}, 8);
+  EXPECT_TRUE(heat.swaps(std::vector<int32_t>{0, 1}, 4).empty());
+}
+
+TEST(Heat, OldUsesFade) {
+  Heat heat(2);
+  heat.add(std::vector<int32_t>{1000, 0}, 1);
+  EXPECT_TRUE(heat.swaps(std::vector<int32_t>{0}, 1).empty());
+  for (int i = 0; i < 8; ++i) heat.add(std::vector<int32_t>{0, 10}, Heat::kHalfLife);
+  const auto s = heat.swaps(std::vector<int32_t>{0}, 1);
+  ASSERT_EQ(s.size(), 1u);
+  EXPECT_EQ(s[0].expert, 1);
+}
+
+}  // namespace
+}  // namespace argon::tiers

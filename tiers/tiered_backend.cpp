@@ -1,0 +1,335 @@
+#include "tiers/tiered_backend.h"
+
+#include <algorithm>
+#include <string>
+
+#include "formats/format.h"
+
+namespace argon::tiers {
+namespace {
+
+using ops::ExpertBlock;
+using ops::ExpertMatrix;
+
+const void* expert_data(const ExpertMatrix& m, int64_t e) {
+  return static_cast<const std::byte*>(m.first.data) + static_cast<size_t>(e) * m.expert_bytes;
+}
+
+size_t bytes_of(const ExpertMatrix& m) { return static_cast<size_t>(m.experts) * m.expert_bytes; }
+
+// Carves arrays from a block; without one it counts.
+class Carver {
+ public:
+  explicit Carver(void* block) : block_(static_cast<std::byte*>(block)) {}
+  template <class T>
+  void take(T*& array, int64_t n) {
+    array = block_ == nullptr ? nullptr : reinterpret_cast<T*>(block_ + used_);
+    used_ += (static_cast<size_t>(n) * sizeof(T) + 63) / 64 * 64;
+  }
+  void take(ops::QuantizedRows& q, int64_t rows, int64_t K) {
+    q = {};
+    if (K % 32 != 0) return;
+    take(q.codes, rows * K);
+    take(q.d, rows * (K / 32));
+    take(q.sums, rows * (K / 16));
+  }
+  size_t used() const { return used_; }
+
+ private:
+  std::byte* block_;
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+// Where a divided layer's experts are.
+struct TieredBackend::Layer {
+  ExpertMatrix file[3];  // gate, up, down in the file
+  ExpertMatrix slab[3];  // the residents'; of no experts when there are none
+  std::vector<int32_t> resident;   // [slot of the slab] expert
+  std::vector<int32_t> slab_slot;  // [expert] or -1
+  Heat heat;
+
+  explicit Layer(int64_t experts) : slab_slot(static_cast<size_t>(experts), -1), heat(experts) {}
+  int64_t residents() const { return static_cast<int64_t>(resident.size()); }
+};
+
+// The host's side of a pass, for up to `tokens` tokens of a model's widths. What the device copies from or to
+// is in memory that it reaches fast; it is free again at the next layer's read_end.
+class TieredBackend::HostArrays {
+ public:
+  HostArrays(ops::Backend& device, ops::Backend& host) : device_(device), host_(host) {}
+  ~HostArrays() { release(); }
+  HostArrays(const HostArrays&) = delete;
+  HostArrays& operator=(const HostArrays&) = delete;
+
+  Status ensure(int64_t T, int64_t K, int64_t E, int64_t H, int64_t F) {
+    const Sizes wanted{std::max(T, sizes_.T), std::max(K, sizes_.K), std::max(E, sizes_.E),
+                       std::max(H, sizes_.H), std::max(F, sizes_.F)};
+    if (wanted == sizes_) return {};
+    // The device may still be copying from the old block.
+    device_.read_begin({});
+    device_.read_end();
+    release();
+    Carver shared_size(nullptr), own_size(nullptr);
+    carve(wanted, shared_size, own_size);
+    ARGON_ASSIGN_OR_RETURN(shared_, device_.allocate_host(shared_size.used()));
+    shared_bytes_ = shared_size.used();
+    ARGON_ASSIGN_OR_RETURN(own_, host_.allocate(own_size.used()));
+    own_bytes_ = own_size.used();
+    Carver shared(shared_), own(own_);
+    carve(wanted, shared, own);
+    sizes_ = wanted;
+    return {};
+  }
+
+  // Shared with the device.
+  int32_t *ids, *slot, *slot_row, *device_begin;
+  float *x, *y;
+  ops::QuantizedRows xq;
+  // The host's own.
+  int32_t *uses, *next, *host_begin;
+  float *g, *u;
+  ops::QuantizedRows gq;
+
+ private:
+  struct Sizes {
+    int64_t T = 0, K = 0, E = 0, H = 0, F = 0;
+    bool operator==(const Sizes&) const = default;
+  };
+  void carve(const Sizes& s, Carver& shared, Carver& own) {
+    const int64_t slots = s.T * s.K;
+    for (int32_t** p : {&ids, &slot, &slot_row}) shared.take(*p, slots);
+    shared.take(device_begin, s.E + 1);
+    shared.take(x, s.T * s.H);
+    shared.take(xq, s.T, (s.H + 31) / 32 * 32);
+    shared.take(y, slots * s.H);
+    for (int32_t** p : {&uses, &next}) own.take(*p, s.E);
+    own.take(host_begin, s.E + 1);
+    own.take(g, slots * s.F);
+    own.take(u, slots * s.F);
+    own.take(gq, slots, (s.F + 31) / 32 * 32);
+  }
+  void release() {
+    if (shared_ != nullptr) device_.free_host(shared_, shared_bytes_);
+    if (own_ != nullptr) host_.free(own_, own_bytes_);
+    shared_ = own_ = nullptr;
+    sizes_ = {};
+  }
+
+  ops::Backend &device_, &host_;
+  Sizes sizes_;
+  void *shared_ = nullptr, *own_ = nullptr;
+  size_t shared_bytes_ = 0, own_bytes_ = 0;
+};
+
+TieredBackend::TieredBackend(std::unique_ptr<ops::Backend> device, std::unique_ptr<ops::Backend> host,
+                             const Options& options)
+    : device_(std::move(device)),
+      host_(std::move(host)),
+      options_(options),
+      arrays_(std::make_unique<HostArrays>(*device_, *host_)) {}
+
+TieredBackend::~TieredBackend() {
+  static_cast<void>(device_->finish());
+  arrays_.reset();
+  for (const auto& [key, layer] : layers_) {
+    for (const ExpertMatrix& m : layer->slab) {
+      if (m.first.data != nullptr) device_->free(const_cast<void*>(m.first.data), bytes_of(m));
+    }
+  }
+}
+
+std::string TieredBackend::name() const {
+  return layers_.empty() ? device_->name() : device_->name() + " + " + host_->name();
+}
+
+Status TieredBackend::prepare(const ops::MemoryNeeds& needs) {
+  if (!planned_) {
+    ARGON_ASSIGN_OR_RETURN(plan_, divide(needs, options_.budget));
+    planned_ = true;
+  }
+  placed_ = 0;
+  return device_->prepare(needs);
+}
+
+Status TieredBackend::place_experts(std::span<ExpertMatrix* const> of_a_layer) {
+  const size_t index = placed_++;
+  const int64_t experts = of_a_layer.empty() ? 0 : of_a_layer[0]->experts;
+  if (!planned_ || of_a_layer.size() != 3 || index >= plan_.resident.size() || plan_.resident[index] == experts)
+    return device_->place_experts(of_a_layer);
+  // Divided: the pointers stay those of the file, by which run_experts knows the layer.
+  const void* key = of_a_layer[0]->first.data;
+  if (layers_.contains(key)) return {};
+  auto layer = std::make_unique<Layer>(experts);
+  const int64_t residents = plan_.resident[index];
+  for (size_t i = 0; i < 3; ++i) {
+    layer->file[i] = *of_a_layer[i];
+    if (residents == 0) continue;
+    auto slab = device_->allocate_experts(*of_a_layer[i], residents);
+    if (!slab.ok()) {
+      for (const ExpertMatrix& m : layer->slab) {
+        if (m.first.data != nullptr) device_->free(const_cast<void*>(m.first.data), bytes_of(m));
+      }
+      return slab.status();
+    }
+    layer->slab[i] = *slab;
+    for (int64_t e = 0; e < residents; ++e) device_->put_expert(layer->slab[i], e, expert_data(layer->file[i], e));
+  }
+  for (int64_t e = 0; e < residents; ++e) {
+    layer->resident.push_back(static_cast<int32_t>(e));
+    layer->slab_slot[static_cast<size_t>(e)] = static_cast<int32_t>(e);
+  }
+  order_.push_back(layer.get());
+  layers_.emplace(key, std::move(layer));
+  return device_->finish();
+}
+
+void TieredBackend::run_experts(const ExpertBlock& e) {
+  const auto found = layers_.find(e.gate.w.first.data);
+  if (found == layers_.end()) return device_->run_experts(e);
+  run_divided(e, *found->second);
+}
+
+void TieredBackend::run_divided(const ExpertBlock& e, Layer& layer) {
+  const int64_t T = e.route.T, K = e.route.K, E = e.route.E, slots = T * K;
+  const int64_t H = e.gate.w.first.cols, F = e.gate.w.first.rows;
+  HostArrays& a = *arrays_;
+  if (Status s = a.ensure(T, K, E, H, F); !s.ok()) {
+    if (error_.ok()) error_ = s;
+    return;
+  }
+
+  // The device routes; the choice and the input go to the host while the shared expert is computed.
+  if (T == 1) {
+    const ops::MatmulArgs all[] = {e.router, e.shared_router, e.shared_gate, e.shared_up};
+    device_->run_products(all);
+  } else {
+    const ops::MatmulArgs routers[] = {e.router, e.shared_router};
+    device_->run_products(routers);
+  }
+  device_->run(e.route);
+  const auto n = [](int64_t count, size_t each) { return static_cast<size_t>(count) * each; };
+  std::vector<ops::ReadPart> parts = {{a.ids, e.route.ids, n(slots, sizeof(int32_t))}};
+  bool floats = false, codes = false;
+  for (const ExpertMatrix* w : {&e.gate.w, &e.up.w}) (is_plain_float(w->first.type) ? floats : codes) = true;
+  if (floats) parts.push_back({a.x, e.gate.x, n(T * H, sizeof(float))});
+  if (codes) {
+    parts.push_back({a.xq.codes, e.gate.q.codes, n(T * H, 1)});
+    parts.push_back({a.xq.d, e.gate.q.d, n(T * (H / 32), sizeof(float))});
+    parts.push_back({a.xq.sums, e.gate.q.sums, n(T * (H / 16), sizeof(int16_t))});
+  }
+  device_->read_begin(parts);
+  if (T == 1) {
+    device_->run(e.shared_act);
+  } else {
+    device_->run_gated(e.shared_gate, e.shared_up, e.shared_act);
+  }
+  device_->run(e.shared_down);
+  device_->submit();
+  device_->read_end();
+
+  // Slots: the device's by slot of the slab, then the host's by expert, each in order of token and rank.
+  std::fill_n(a.uses, E, 0);
+  for (int64_t i = 0; i < slots; ++i) {
+    // After an error of the device, which finish() will tell, these may be anything.
+    if (a.ids[i] < 0 || a.ids[i] >= E) a.ids[i] = 0;
+    ++a.uses[a.ids[i]];
+  }
+  int32_t at = 0;
+  for (int64_t s = 0; s < layer.residents(); ++s) {
+    const int32_t expert = layer.resident[static_cast<size_t>(s)];
+    a.device_begin[s] = a.next[expert] = at;
+    at += a.uses[expert];
+  }
+  a.device_begin[layer.residents()] = at;
+  const int32_t on_device = at;
+  for (int64_t x = 0; x < E; ++x) {
+    a.host_begin[x] = at - on_device;
+    if (layer.slab_slot[static_cast<size_t>(x)] >= 0) continue;
+    a.next[x] = at;
+    at += a.uses[x];
+  }
+  a.host_begin[E] = at - on_device;
+  for (int64_t i = 0; i < slots; ++i) {
+    const int32_t s = a.next[a.ids[i]]++;
+    a.slot[i] = s;
+    a.slot_row[s] = static_cast<int32_t>(i / K);
+  }
+  layer.heat.add({a.uses, static_cast<size_t>(E)}, T);
+
+  // The device's slots are under way before the host begins with its own.
+  device_->write(e.group.slot, a.slot, n(slots, sizeof(int32_t)));
+  if (on_device > 0) {
+    device_->write(e.group.slot_row, a.slot_row, n(on_device, sizeof(int32_t)));
+    device_->write(e.group.expert_begin, a.device_begin, n(layer.residents() + 1, sizeof(int32_t)));
+    ExpertBlock d = e;
+    d.gate.w = layer.slab[0], d.up.w = layer.slab[1], d.down.w = layer.slab[2];
+    d.gate.S = d.up.S = d.down.S = d.act.rows = on_device;
+    device_->run_gated(d.gate, d.up, d.act);
+    device_->run(d.down);
+  }
+  device_->submit();
+  const int64_t on_host = slots - on_device;
+  if (on_host > 0) {
+    compute_on_host(e, layer, on_device, on_host);
+    const int64_t width = e.down.w.first.rows;
+    device_->write(e.down.y + on_device * width, a.y, n(on_host * width, sizeof(float)));
+  }
+  pass_tokens_ = T;
+  rows_.device += on_device;
+  rows_.host += on_host;
+}
+
+void TieredBackend::compute_on_host(const ExpertBlock& e, const Layer& layer, int64_t on_device, int64_t on_host) {
+  HostArrays& a = *arrays_;
+  const auto grouped = [&](const ExpertMatrix& w, const float* x, const ops::QuantizedRows& q,
+                           const int32_t* slot_row, float* y) {
+    return ops::MatmulGroupedArgs{w, x, q, a.host_begin, slot_row, y, on_host};
+  };
+  ops::SwigluArgs act = e.act;
+  act.g = act.h = a.g;
+  act.u = a.u;
+  act.rows = on_host;
+  if (act.out_q.codes != nullptr) act.out_q = a.gq;
+  host_->run_gated(grouped(layer.file[0], a.x, a.xq, a.slot_row + on_device, a.g),
+                   grouped(layer.file[1], a.x, a.xq, a.slot_row + on_device, a.u), act);
+  host_->run(grouped(layer.file[2], a.g, a.gq, nullptr, a.y));
+}
+
+Status TieredBackend::finish() {
+  Status s = device_->finish();
+  if (Status h = host_->finish(); s.ok()) s = h;
+  if (s.ok()) s = error_;
+  error_ = {};
+  if (s.ok() && pass_tokens_ > 0) exchange();
+  pass_tokens_ = 0;
+  return s;
+}
+
+// Between passes: hot experts take the places of cold ones, a bounded number of bytes. Layers take turns.
+void TieredBackend::exchange() {
+  credit_ = std::min(credit_ + static_cast<uint64_t>(pass_tokens_) * options_.swap_per_token, options_.swap_most);
+  if (credit_ < options_.swap_least) return;
+  const size_t first = turn_;
+  for (size_t i = 0; i < order_.size(); ++i) {
+    Layer& layer = *order_[(first + i) % order_.size()];
+    if (layer.resident.empty()) continue;
+    uint64_t one = 0;
+    for (const ExpertMatrix& m : layer.slab) one += m.expert_bytes;
+    if (one > credit_) return;
+    turn_ = (first + i + 1) % order_.size();
+    for (const Heat::Swap& s : layer.heat.swaps(layer.resident, static_cast<int64_t>(credit_ / one))) {
+      int32_t& resident = layer.resident[static_cast<size_t>(s.slot)];
+      layer.slab_slot[static_cast<size_t>(resident)] = -1;
+      resident = static_cast<int32_t>(s.expert);
+      layer.slab_slot[static_cast<size_t>(s.expert)] = static_cast<int32_t>(s.slot);
+      for (size_t m = 0; m < 3; ++m)
+        device_->put_expert(layer.slab[m], s.slot, expert_data(layer.file[m], s.expert));
+      credit_ -= one;
+      ++rows_.swaps;
+    }
+  }
+}
+
+}  // namespace argon::tiers
