@@ -143,7 +143,9 @@ TEST_P(Tiers, AnyBudget) {
     EXPECT_EQ(d.backend().plan()->whole, all);
     expect_same(d, std::to_string(experts) + " bytes of experts");
     EXPECT_EQ(d.backend().rows().host > 0, !all);
-    if (!all && experts >= size.one_each) EXPECT_GT(d.backend().rows().device, 0);
+    if (!all && experts >= size.one_each) {
+      EXPECT_GT(d.backend().rows().device, 0);
+    }
   }
 }
 
@@ -207,17 +209,16 @@ TEST(TiersErrors, BudgetTooSmall) {
 TEST(TiersErrors, AllocationFails) {
   const std::string path = fixture_path("tiny-random-Q8_0.gguf");
   for (int64_t n = 0; n < 60; ++n) {
-    auto device = std::make_unique<SeparateDevice>(1);
-    SeparateDevice* d = device.get();
-    TieredBackend backend(std::move(device), std::make_unique<CpuBackend>(1, detect_isa()), {.budget = 1});
-    const auto model = must(Model::load(path, backend));
-    const Sizes s = sizes(*model);
-    TieredBackend roomy(std::make_unique<SeparateDevice>(1), std::make_unique<CpuBackend>(1, detect_isa()),
-                        {.budget = s.fixed + s.experts / 2});
-    static_cast<void>(d);
-    static_cast<SeparateDevice&>(roomy.device()).fail_after(n);
-    auto f = Forward::create(model->config(), model->weights(), roomy, kPass, kContext);
-    if (f.ok()) return EXPECT_GT(n, 3), void();
+    Engine whole(path, {.max_pass = kPass, .context = kContext});
+    const Sizes s = sizes(whole.model());
+    TieredBackend backend(std::make_unique<SeparateDevice>(1), std::make_unique<CpuBackend>(1, detect_isa()),
+                          {.budget = s.fixed + s.experts / 2});
+    static_cast<SeparateDevice&>(backend.device()).fail_after(n);
+    const auto f = Forward::create(whole.model().config(), whole.model().weights(), backend, kPass, kContext);
+    if (f.ok()) {
+      EXPECT_GT(n, 3);
+      return;
+    }
     EXPECT_EQ(f.status().code(), Code::kResource);
   }
   FAIL() << "no number of allocations was enough";
