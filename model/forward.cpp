@@ -196,7 +196,8 @@ Result<std::unique_ptr<Forward>> Forward::create(const ModelConfig& config, cons
   ARGON_ASSIGN_OR_RETURN(f->constants_, ops::Buffer::create(backend, constants.size() * sizeof(uint64_t)));
   if (!constants.empty())
     backend.write(f->constants_.as(), constants.data(), constants.size() * sizeof(uint64_t));
-  if (config.has_ple() && f->w_.table.data == nullptr) ARGON_RETURN_IF_ERROR(f->prepare_ngrams(weights.table));
+  if (config.has_ple() && f->w_.table.data == nullptr)
+    ARGON_RETURN_IF_ERROR(f->prepare_ngrams(weights.table));
   return f;
 }
 
@@ -253,11 +254,15 @@ Status Forward::read(SequenceState& state, std::span<const int32_t> tokens, cons
     Pass p{};
     p.state = &state;
     p.tokens = tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(T));
-    p.next = tokens.subspan(static_cast<size_t>(done + T), static_cast<size_t>(std::min(max_pass_, total - done - T)));
+    p.next = tokens.subspan(static_cast<size_t>(done + T),
+                            static_cast<size_t>(std::min(max_pass_, total - done - T)));
     p.T = T;
     p.position0 = state.position();
     pass(p, options, wanted, logits);
-    ARGON_RETURN_IF_ERROR(backend_.finish());
+    if (Status s = backend_.finish(); !s.ok()) {
+      state.reset();
+      return s;
+    }
     state.advance(p.tokens);
     done += T;
     for (int64_t i = 0; i < wanted; ++i) {
@@ -315,8 +320,7 @@ void Forward::pass(Pass& p, const ReadOptions& options, int64_t wanted, float* l
   part_ = scratch_.mark();
   backend_.write(a.ids, p.tokens.data(), p.tokens.size_bytes());
   backend_.run(ops::EmbedArgs{w_.embed, a.ids, p.x, p.T, c_.C});
-  if (ngram_rows_ && !ngram_rows_->started())
-    ngram_rows_->start(ngram_window(p.state->tokens(), p.tokens));
+  if (ngram_rows_ && !ngram_rows_->started()) ngram_rows_->start(ngram_window(p.state->tokens(), p.tokens));
 
   size_t gdn_index = 0, attention_index = 0;
   for (int64_t l = 0; l < c_.L; ++l) {
@@ -468,7 +472,8 @@ void Forward::experts(Pass& p, const MoeWeights& w) {
 }
 
 // The n-1 tokens before the pass, then its own; before the start of the sequence, the end-of-text id.
-std::vector<int32_t> Forward::ngram_window(std::span<const int32_t> before, std::span<const int32_t> tokens) const {
+std::vector<int32_t> Forward::ngram_window(std::span<const int32_t> before,
+                                           std::span<const int32_t> tokens) const {
   std::vector<int32_t> window(static_cast<size_t>(c_.ngram - 1), c_.ple_eos);
   const size_t known = std::min(before.size(), window.size());
   std::copy(before.end() - static_cast<std::ptrdiff_t>(known), before.end(),
@@ -494,8 +499,8 @@ void Forward::look_up_ngrams(Pass& p, int32_t* tokens, int32_t* rows, float* e) 
   backend_.write(tokens, window.data(), window.size() * sizeof(int32_t));
   const uint64_t* multipliers = constants_.as<uint64_t>();
   const uint64_t* sizes = multipliers + c_.ngram;
-  backend_.run(ops::NgramHashArgs{tokens, multipliers, sizes, sizes + c_.ple_heads(), rows, p.T, c_.ngram, c_.G,
-                                  c_.ple_eos});
+  backend_.run(ops::NgramHashArgs{tokens, multipliers, sizes, sizes + c_.ple_heads(), rows, p.T, c_.ngram,
+                                  c_.G, c_.ple_eos});
   backend_.run(ops::EmbedArgs{w_.table, rows, e, n, 1});
 }
 

@@ -45,7 +45,7 @@ class Forward {
 
   // Reads tokens (ids 0..V-1) after what the state holds. kBadInput when they do not fit its capacity or are
   // no ids; kNumeric when a wanted logit is not finite, naming position and first layer; the state is then to
-  // be reset.
+  // be reset. What the backend fails with is handed on, and the state is empty afterwards.
   Status read(SequenceState& state, std::span<const int32_t> tokens, const ReadOptions& options);
 
   // Goes back to `position`, reading again what the last checkpoint lacks.
@@ -54,7 +54,8 @@ class Forward {
   int64_t max_pass() const { return max_pass_; }
   // Working memory in bytes of passes of max_pass tokens.
   static uint64_t scratch_bytes(const ModelConfig& config, int64_t max_pass);
-  // What create takes besides: the rotary table, the n-gram module's constants and the rows that it is handed.
+  // What create takes besides: the rotary table, the n-gram module's constants and the rows that it is
+  // handed.
   static uint64_t other_bytes(const ModelConfig& config, const ops::WeightMatrix& table, int64_t max_pass,
                               int64_t max_context);
 
@@ -100,8 +101,8 @@ class Forward {
   ops::Backend& backend_;
   int64_t max_pass_;
   ops::Buffer block_, rope_, constants_;
-  // Where the backend leaves the n-gram table in the file: the rows of a pass, their numbers 0, 1, 2, ..., and
-  // who fetches them.
+  // Where the backend leaves the n-gram table in the file: the rows of a pass, their numbers 0, 1, 2, ...,
+  // and who fetches them.
   ops::Buffer handed_rows_, handed_ids_;
   std::unique_ptr<NgramRows> ngram_rows_;
   Scratch scratch_;

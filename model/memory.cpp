@@ -12,7 +12,9 @@ struct Counter {
   void matrix(WeightKind kind, const ops::WeightMatrix& w) {
     add(kind, static_cast<uint64_t>(w.rows) * w.row_bytes);
   }
-  void vector(WeightKind kind, const float*, int64_t n) { add(kind, static_cast<uint64_t>(n) * sizeof(float)); }
+  void vector(WeightKind kind, const float*, int64_t n) {
+    add(kind, static_cast<uint64_t>(n) * sizeof(float));
+  }
   void table(const ops::WeightMatrix& w) { memory.table += static_cast<uint64_t>(w.rows) * w.row_bytes; }
   void experts(std::span<const ops::ExpertMatrix* const> of_a_layer) {
     ops::MemoryNeeds::Layer layer{of_a_layer[0]->experts, 0};
@@ -52,8 +54,8 @@ const char* weight_kind_name(WeightKind kind) {
   return "";
 }
 
-ModelMemory model_memory(const ModelConfig& config, const Weights& weights, int64_t max_pass, int64_t max_context,
-                         uint64_t state_bytes) {
+ModelMemory model_memory(const ModelConfig& config, const Weights& weights, int64_t max_pass,
+                         int64_t max_context, uint64_t state_bytes) {
   ModelMemory memory;
   visit_weights(weights, weights.tied_output, config, Counter{memory});
   memory.passes = Forward::scratch_bytes(config, max_pass);

@@ -28,7 +28,7 @@ const char* weight_kind_name(WeightKind kind);
 
 // For passes of `max_pass` tokens, a context of `max_context` and states of `state_bytes` in all
 // (SequenceState::bytes each).
-ModelMemory model_memory(const ModelConfig& config, const Weights& weights, int64_t max_pass, int64_t max_context,
-                         uint64_t state_bytes);
+ModelMemory model_memory(const ModelConfig& config, const Weights& weights, int64_t max_pass,
+                         int64_t max_context, uint64_t state_bytes);
 
 }  // namespace argon

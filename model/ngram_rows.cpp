@@ -27,7 +27,8 @@ void NgramRows::start(std::vector<int32_t> window) {
   if (ids_.size() <= kFewRows) {
     const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
     for (const int32_t id : ids_) {
-      const uintptr_t at = reinterpret_cast<uintptr_t>(table_.data) + static_cast<size_t>(id) * table_.row_bytes;
+      const uintptr_t at =
+          reinterpret_cast<uintptr_t>(table_.data) + static_cast<size_t>(id) * table_.row_bytes;
       const uintptr_t first = at / page * page;
       // A hint: that the memory is no mapped file is no matter.
       static_cast<void>(

@@ -116,9 +116,10 @@ Result<std::unique_ptr<SequenceState>> SequenceState::copy() const {
   return other;
 }
 
+// Even at position 0: a pass that failed has been at work on the recurrent part.
 void SequenceState::reset() {
   checkpoints_.clear();
-  rewind(0);
+  restore();
 }
 
 void SequenceState::checkpoint() {
@@ -130,6 +131,12 @@ void SequenceState::checkpoint() {
 int64_t SequenceState::rewind(int64_t to) {
   if (to >= position()) return position();
   while (!checkpoints_.empty() && checkpoints_.back().position > to) checkpoints_.pop_back();
+  restore();
+  return position();
+}
+
+// The last checkpoint's recurrent part and position, or those of the beginning.
+void SequenceState::restore() {
   const std::vector<Piece> pieces = recurrent_pieces();
   const uint8_t* from = checkpoints_.empty() ? nullptr : checkpoints_.back().recurrent.data();
   for (const Piece& p : pieces) {
@@ -141,7 +148,6 @@ int64_t SequenceState::rewind(int64_t to) {
     }
   }
   tokens_.resize(checkpoints_.empty() ? 0 : static_cast<size_t>(checkpoints_.back().position));
-  return position();
 }
 
 std::vector<uint8_t> SequenceState::save(uint64_t fingerprint) const {

@@ -87,6 +87,7 @@ class SequenceState {
   };
   SequenceState() = default;
   std::vector<Piece> recurrent_pieces() const;              // whole buffers
+  void restore();
   std::vector<Piece> cache_pieces(int64_t position) const;  // the rows of `position` tokens
   std::vector<uint8_t> gather(const std::vector<Piece>& pieces) const;
 

@@ -43,7 +43,7 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, ops::Backen
   const int64_t context = options.context > 0 ? options.context : c.context_length;
   const int64_t pass = options.max_pass > 0 ? options.max_pass : default_pass(c);
   ARGON_ASSIGN_OR_RETURN(s->forward_, Forward::create(c, model.weights(), backend, pass, context,
-                                         SequenceState::bytes(c, context, options.kv_type)));
+                                                      SequenceState::bytes(c, context, options.kv_type)));
   ARGON_ASSIGN_OR_RETURN(s->state_, SequenceState::create(c, backend, context, options.kv_type));
   s->logits_.resize(static_cast<size_t>(c.V));
   return s;

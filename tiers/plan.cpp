@@ -58,7 +58,8 @@ void Heat::add(std::span<const int32_t> uses, int64_t tokens) {
     for (uint32_t& c : counts_) c /= 2;
   }
   for (size_t e = 0; e < counts_.size(); ++e) {
-    counts_[e] = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{counts_[e]} + static_cast<uint32_t>(uses[e]), 1u << 30));
+    counts_[e] = static_cast<uint32_t>(
+        std::min<uint64_t>(uint64_t{counts_[e]} + static_cast<uint32_t>(uses[e]), 1u << 30));
   }
 }
 
@@ -81,7 +82,9 @@ std::vector<Heat::Swap> Heat::swaps(std::span<const int32_t> resident, int64_t l
     return count_out(a) != count_out(b) ? count_out(a) < count_out(b) : a < b;
   });
   std::vector<Swap> swaps;
-  for (std::ptrdiff_t i = 0; i < n && clearly_hotter(count_in(in[static_cast<size_t>(i)]), count_out(out[static_cast<size_t>(i)])); ++i)
+  for (std::ptrdiff_t i = 0;
+       i < n && clearly_hotter(count_in(in[static_cast<size_t>(i)]), count_out(out[static_cast<size_t>(i)]));
+       ++i)
     swaps.push_back({out[static_cast<size_t>(i)], in[static_cast<size_t>(i)]});
   return swaps;
 }

@@ -44,8 +44,8 @@ class Carver {
 
 // Where a divided layer's experts are.
 struct TieredBackend::Layer {
-  ExpertMatrix file[3];  // gate, up, down in the file
-  ExpertMatrix slab[3];  // the residents'; of no experts when there are none
+  ExpertMatrix file[3];            // gate, up, down in the file
+  ExpertMatrix slab[3];            // the residents'; of no experts when there are none
   std::vector<int32_t> resident;   // [slot of the slab] expert
   std::vector<int32_t> slab_slot;  // [expert] or -1
   Heat heat;
@@ -156,7 +156,8 @@ Status TieredBackend::prepare(const ops::MemoryNeeds& needs) {
 Status TieredBackend::place_experts(std::span<ExpertMatrix* const> of_a_layer) {
   const size_t index = placed_++;
   const int64_t experts = of_a_layer.empty() ? 0 : of_a_layer[0]->experts;
-  if (!planned_ || of_a_layer.size() != 3 || index >= plan_.resident.size() || plan_.resident[index] == experts)
+  if (!planned_ || of_a_layer.size() != 3 || index >= plan_.resident.size() ||
+      plan_.resident[index] == experts)
     return device_->place_experts(of_a_layer);
   // Divided: the pointers stay those of the file, by which run_experts knows the layer.
   const void* key = of_a_layer[0]->first.data;
@@ -174,7 +175,8 @@ Status TieredBackend::place_experts(std::span<ExpertMatrix* const> of_a_layer) {
       return slab.status();
     }
     layer->slab[i] = *slab;
-    for (int64_t e = 0; e < residents; ++e) device_->put_expert(layer->slab[i], e, expert_data(layer->file[i], e));
+    for (int64_t e = 0; e < residents; ++e)
+      device_->put_expert(layer->slab[i], e, expert_data(layer->file[i], e));
   }
   for (int64_t e = 0; e < residents; ++e) {
     layer->resident.push_back(static_cast<int32_t>(e));
@@ -281,7 +283,8 @@ void TieredBackend::run_divided(const ExpertBlock& e, Layer& layer) {
   rows_.host += on_host;
 }
 
-void TieredBackend::compute_on_host(const ExpertBlock& e, const Layer& layer, int64_t on_device, int64_t on_host) {
+void TieredBackend::compute_on_host(const ExpertBlock& e, const Layer& layer, int64_t on_device,
+                                    int64_t on_host) {
   HostArrays& a = *arrays_;
   const auto grouped = [&](const ExpertMatrix& w, const float* x, const ops::QuantizedRows& q,
                            const int32_t* slot_row, float* y) {
@@ -309,7 +312,8 @@ Status TieredBackend::finish() {
 
 // Between passes: hot experts take the places of cold ones, a bounded number of bytes. Layers take turns.
 void TieredBackend::exchange() {
-  credit_ = std::min(credit_ + static_cast<uint64_t>(pass_tokens_) * options_.swap_per_token, options_.swap_most);
+  credit_ =
+      std::min(credit_ + static_cast<uint64_t>(pass_tokens_) * options_.swap_per_token, options_.swap_most);
   if (credit_ < options_.swap_least) return;
   const size_t first = turn_;
   for (size_t i = 0; i < order_.size(); ++i) {

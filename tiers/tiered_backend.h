@@ -30,7 +30,8 @@ struct Options {
 class TieredBackend final : public ops::Backend {
  public:
   // The host computes in ordinary memory, where the weights are.
-  TieredBackend(std::unique_ptr<ops::Backend> device, std::unique_ptr<ops::Backend> host, const Options& options);
+  TieredBackend(std::unique_ptr<ops::Backend> device, std::unique_ptr<ops::Backend> host,
+                const Options& options);
   ~TieredBackend() override;
 
   std::string name() const override;
@@ -94,8 +95,11 @@ class TieredBackend final : public ops::Backend {
   void run(const ops::NgramHashArgs& a) override { device_->run(a); }
   void run(const ops::NgramGateArgs& a) override { device_->run(a); }
   void run(const ops::NgramConvArgs& a) override { device_->run(a); }
-  void run_products(std::span<const ops::MatmulArgs> of_one_input) override { device_->run_products(of_one_input); }
-  void run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up, const ops::SwigluArgs& act) override {
+  void run_products(std::span<const ops::MatmulArgs> of_one_input) override {
+    device_->run_products(of_one_input);
+  }
+  void run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up,
+                 const ops::SwigluArgs& act) override {
     device_->run_gated(gate, up, act);
   }
   void run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
@@ -111,10 +115,13 @@ class TieredBackend final : public ops::Backend {
   void run_mixed(const ops::GrGateArgs& gate, const ops::MatmulArgs& up, const ops::GrMixArgs& mix) override {
     device_->run_mixed(gate, up, mix);
   }
-  void run_delta(const ops::GdnPreArgs& pre, const ops::GdnScanArgs& scan, const ops::GdnPostArgs& post) override {
+  void run_delta(const ops::GdnPreArgs& pre, const ops::GdnScanArgs& scan,
+                 const ops::GdnPostArgs& post) override {
     device_->run_delta(pre, scan, post);
   }
-  bool can_compute(WeightType type) const override { return device_->can_compute(type) && host_->can_compute(type); }
+  bool can_compute(WeightType type) const override {
+    return device_->can_compute(type) && host_->can_compute(type);
+  }
 
  private:
   struct Layer;
@@ -127,13 +134,13 @@ class TieredBackend final : public ops::Backend {
   Options options_;
   bool planned_ = false;
   Plan plan_;
-  size_t placed_ = 0;                                   // layers placed of the plan's
+  size_t placed_ = 0;                                     // layers placed of the plan's
   std::map<const void*, std::unique_ptr<Layer>> layers_;  // divided ones, by the gate's data in the file
   std::unique_ptr<HostArrays> arrays_;
   std::vector<Layer*> order_;  // of layers_, as placed
   size_t turn_ = 0;            // whose experts may change places first
   uint64_t credit_ = 0;        // bytes that may change places
-  int64_t pass_tokens_ = 0;  // of the pass since the last finish; 0: none
+  int64_t pass_tokens_ = 0;    // of the pass since the last finish; 0: none
   Rows rows_;
   Status error_;
 };
