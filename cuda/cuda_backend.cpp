@@ -15,16 +15,11 @@ Status no_memory(size_t bytes, const char* what) {
   size_t free = 0, total = 0;
   cudaGetLastError();
   cudaMemGetInfo(&free, &total);
-  return resource_error("cannot get " + mebibytes(bytes) + " of GPU memory for " + what + ": " +
-                        mebibytes(free) + " of " + mebibytes(total) +
-                        " are free; a smaller context (-c) or a smaller file needs less, --backend cpu none");
-}
-
-// Room behind a placed range, for views of one tensor that start inside it and end behind it (the file's
-// fused gate and up experts: the second view ends one matrix later).
-size_t slack(size_t bytes) {
-  if (bytes < (size_t{1} << 20)) return bytes;
-  return bytes < (size_t{256} << 20) ? bytes / 16 : bytes / 256;
+  return resource_error(
+      "cannot get " + mebibytes(bytes) + " of GPU memory for " + what + ": " + mebibytes(free) + " of " +
+      mebibytes(total) +
+      " are free; --gpu-memory SIZE leaves what is beyond it to the CPU, a smaller context (-c) or shorter "
+      "passes (--pass) need less, --backend cpu needs none");
 }
 
 }  // namespace
@@ -43,6 +38,15 @@ bool cuda_available() {
   return false;
 }
 
+Result<CudaMemory> cuda_memory(int device) {
+  size_t free = 0, total = 0;
+  cudaError_t e = cudaSetDevice(device);
+  if (e == cudaSuccess) e = cudaMemGetInfo(&free, &total);
+  if (e == cudaSuccess) return CudaMemory{free, total};
+  cudaGetLastError();
+  return resource_error("no CUDA device " + std::to_string(device) + ": " + cudaGetErrorString(e));
+}
+
 Result<std::unique_ptr<ops::Backend>> make_cuda_backend(int device) {
   ARGON_ASSIGN_OR_RETURN(std::unique_ptr<ops::Backend> b, CudaBackend::create(device));
   return b;
@@ -57,6 +61,7 @@ Result<std::unique_ptr<CudaBackend>> CudaBackend::create(int device) {
 CudaBackend::~CudaBackend() {
   static_cast<void>(queue_.finish());
   for (const auto& [host, p] : placed_) cudaFree(p.device);
+  for (uint8_t* p : outgrown_) cudaFree(p);
 }
 
 Result<void*> CudaBackend::allocate(size_t bytes) {
@@ -70,38 +75,80 @@ Result<void*> CudaBackend::allocate(size_t bytes) {
 void CudaBackend::free(void* p, size_t) {
   queue_.flush();
   queue_.check(cudaStreamSynchronize(queue_.stream()), "computing");
+  placed_on_device_.erase(static_cast<const uint8_t*>(p));
+  split_.erase(p);
   cudaFree(p);
 }
 
 Result<const void*> CudaBackend::place(const void* host, size_t bytes) {
   const uint8_t* from = static_cast<const uint8_t*>(host);
-  auto at = placed_.upper_bound(from);
-  if (at != placed_.begin()) {
-    auto& [start, p] = *std::prev(at);
-    const size_t offset = static_cast<size_t>(from - start);
-    if (offset < p.bytes && offset + bytes <= p.room) {
-      if (offset + bytes > p.bytes) {
-        queue_.write(p.device + p.bytes, start + p.bytes, offset + bytes - p.bytes);
-        p.bytes = offset + bytes;
-        placed_on_device_[p.device] = p.bytes;
-      }
-      ARGON_RETURN_IF_ERROR(queue_.finish());
-      return static_cast<const void*>(p.device + offset);
-    }
+  if (auto at = placed_.upper_bound(from); at != placed_.begin()) {
+    const auto& [start, p] = *std::prev(at);
+    if (from + bytes <= start + p.bytes) return static_cast<const void*>(p.device + (from - start));
   }
-  Placed p{bytes, bytes + slack(bytes), nullptr};
   void* device = nullptr;
-  if (cudaMalloc(&device, p.room) != cudaSuccess) return no_memory(p.room, "weights");
-  p.device = static_cast<uint8_t*>(device);
-  queue_.write(p.device, host, bytes);
+  if (cudaMalloc(&device, std::max<size_t>(bytes, 1)) != cudaSuccess) return no_memory(bytes, "weights");
+  queue_.write(device, host, bytes);
   if (Status s = queue_.finish(); !s.ok()) {
     cudaFree(device);
     return s;
   }
-  placed_.insert_or_assign(from, p);
+  const Placed p{bytes, static_cast<uint8_t*>(device)};
+  // A longer range from the same address on: the shorter copy stays for those who use it.
+  if (const auto [known, added] = placed_.try_emplace(from, p); !added) {
+    outgrown_.push_back(known->second.device);
+    known->second = p;
+  }
   placed_on_device_[p.device] = bytes;
   return static_cast<const void*>(device);
 }
+
+Result<ops::ExpertMatrix> CudaBackend::allocate_experts(const ops::ExpertMatrix& like, int64_t count) {
+  ops::ExpertMatrix m = like;
+  m.experts = count;
+  m.expert_bytes = ops::expert_room(like);
+  const size_t bytes = static_cast<size_t>(count) * m.expert_bytes;
+  void* device = nullptr;
+  if (cudaMalloc(&device, std::max<size_t>(bytes, 1)) != cudaSuccess) return no_memory(bytes, "experts");
+  m.first.data = device;
+  placed_on_device_[static_cast<const uint8_t*>(device)] = bytes;
+  if (can_split(m.first, m.expert_bytes)) {
+    cuda::WeightView v = cuda::file_view(m.first);
+    v.matrix_bytes = static_cast<int64_t>(m.expert_bytes);
+    v.constant = true;
+    set_split(v);
+    split_[device] = v;
+  }
+  return m;
+}
+
+void CudaBackend::put_expert(const ops::ExpertMatrix& to, int64_t at, const void* host) {
+  const size_t bytes = static_cast<size_t>(to.first.rows) * to.first.row_bytes;
+  auto* slot =
+      static_cast<uint8_t*>(const_cast<void*>(to.first.data)) + static_cast<size_t>(at) * to.expert_bytes;
+  const auto split = split_.find(to.first.data);
+  if (split == split_.end()) return queue_.write(slot, host, bytes);
+  void* file_layout = queue_.scratch(bytes);
+  if (file_layout == nullptr) return;
+  queue_.write(file_layout, host, bytes);
+  cuda::WeightView v = split->second;
+  v.data = slot;
+  cuda::split_weights(queue_, v, 1, static_cast<const uint8_t*>(file_layout));
+}
+
+Result<void*> CudaBackend::allocate_host(size_t bytes) {
+  void* p = nullptr;
+  if (cudaMallocHost(&p, std::max<size_t>(bytes, 1)) != cudaSuccess) {
+    cudaGetLastError();
+    return resource_error(
+        "cannot get " + mebibytes(bytes) +
+        " of host memory that the GPU reaches, for the experts that the CPU computes; shorter "
+        "passes (--pass) need less");
+  }
+  return p;
+}
+
+void CudaBackend::free_host(void* p, size_t) { cudaFreeHost(p); }
 
 bool CudaBackend::is_placed(const void* device, size_t bytes) const {
   const uint8_t* p = static_cast<const uint8_t*>(device);
@@ -111,22 +158,27 @@ bool CudaBackend::is_placed(const void* device, size_t bytes) const {
   return p + bytes <= at->first + at->second;
 }
 
+bool CudaBackend::can_split(const ops::WeightMatrix& w, size_t matrix_bytes) {
+  return cuda::split_code_bytes(w.type) > 0 && w.cols % 32 == 0 &&
+         reinterpret_cast<uintptr_t>(w.data) % 16 == 0 && matrix_bytes % 16 == 0;
+}
+
+void CudaBackend::set_split(cuda::WeightView& v) {
+  v.split = true;
+  v.code_bytes = cuda::split_code_bytes(v.type);
+  v.scales = v.rows * (v.cols / 32) * v.code_bytes;
+}
+
 cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices, size_t matrix_bytes,
                                    bool multiply) {
   if (const auto found = split_.find(w.data); found != split_.end()) return found->second;
   cuda::WeightView v = cuda::file_view(w);
   v.matrix_bytes = static_cast<int64_t>(matrix_bytes);
-  const int code_bytes = cuda::split_code_bytes(w.type);
   const size_t one = static_cast<size_t>(w.rows) * w.row_bytes;
   const size_t all = static_cast<size_t>(matrices - 1) * matrix_bytes + one;
   v.constant = is_placed(w.data, all);
-  if (!multiply || code_bytes == 0 || w.cols % 32 != 0 || reinterpret_cast<uintptr_t>(w.data) % 16 != 0 ||
-      matrix_bytes % 16 != 0 || !v.constant) {
-    return v;
-  }
-  v.split = true;
-  v.code_bytes = code_bytes;
-  v.scales = w.rows * (w.cols / 32) * code_bytes;
+  if (!multiply || !v.constant || !can_split(w, matrix_bytes)) return v;
+  set_split(v);
   // Once per matrix and process: a passing copy, given back at once.
   void* copy = nullptr;
   if (cudaMalloc(&copy, all) != cudaSuccess) {

@@ -14,6 +14,11 @@ namespace argon {
 
 // Is there a device that make_cuda_backend() can use? Never fails, starts nothing on the device.
 bool cuda_available();
+// Bytes of the device's memory. Errors as of make_cuda_backend.
+struct CudaMemory {
+  uint64_t free, total;
+};
+Result<CudaMemory> cuda_memory(int device = 0);
 // The backend on device `device`. kResource or kUnsupported when there is none that can be used, saying why.
 Result<std::unique_ptr<ops::Backend>> make_cuda_backend(int device = 0);
 
@@ -31,6 +36,14 @@ class CudaBackend final : public ops::Backend {
   void read(void* to_host, const void* from, size_t bytes) override { queue_.read(to_host, from, bytes); }
   void copy(void* to, const void* from, size_t bytes) override { queue_.copy(to, from, bytes); }
   void zero(void* to, size_t bytes) override { queue_.zero(to, bytes); }
+  // Experts in the layout that the kernels read, split as put_expert brings them.
+  Result<ops::ExpertMatrix> allocate_experts(const ops::ExpertMatrix& like, int64_t count) override;
+  void put_expert(const ops::ExpertMatrix& to, int64_t at, const void* host) override;
+  Result<void*> allocate_host(size_t bytes) override;
+  void free_host(void* p, size_t bytes) override;
+  void read_begin(std::span<const ops::ReadPart> parts) override { queue_.read_begin(parts); }
+  void read_end() override { queue_.read_end(); }
+  void submit() override { queue_.flush(); }
   Status finish() override { return queue_.finish(); }
   void run(const ops::QuantizeArgs& a) override;
   void run(const ops::MatmulArgs& a) override;
@@ -72,8 +85,7 @@ class CudaBackend final : public ops::Backend {
 
  private:
   struct Placed {
-    size_t bytes;  // copied so far
-    size_t room;   // of the device memory
+    size_t bytes;
     uint8_t* device;
   };
   CudaBackend() = default;
@@ -84,9 +96,12 @@ class CudaBackend final : public ops::Backend {
     return view(a.w.first, a.w.experts, a.w.expert_bytes, true);
   }
   bool is_placed(const void* device, size_t bytes) const;
+  static bool can_split(const ops::WeightMatrix& w, size_t matrix_bytes);
+  static void set_split(cuda::WeightView& v);
 
   cuda::StreamQueue queue_;
   std::map<const uint8_t*, Placed> placed_;            // by host address
+  std::vector<uint8_t*> outgrown_;                     // earlier copies of what grew
   std::map<const uint8_t*, size_t> placed_on_device_;  // device address: bytes
   std::map<const void*, cuda::WeightView> split_;      // by device address
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cuda/host_copy.h"
+
 namespace argon::cuda {
 namespace {
 
@@ -11,6 +13,9 @@ namespace {
 constexpr size_t kShortestGraph = 32, kLongestList = 8192, kMostGraphs = 12;
 
 constexpr size_t kBounce = size_t{2} << 20;
+
+// Up to here a kernel writes to the host's memory, above it copies are faster.
+constexpr size_t kSmallRead = size_t{256} << 10;
 
 std::string mebibytes(size_t bytes) { return std::to_string((bytes + (size_t{1} << 20) - 1) >> 20) + " MiB"; }
 
@@ -22,6 +27,7 @@ StreamQueue::~StreamQueue() {
   cudaStreamSynchronize(stream_);
   cudaFree(scratch_);
   cudaFreeHost(bounce_);
+  cudaEventDestroy(read_done_);
   cudaStreamDestroy(stream_);
 }
 
@@ -40,7 +46,8 @@ Status StreamQueue::open(int device) {
   can_start_early_ = use_early_ = p.major >= 9 && early_code_version() >= 90;
   processors_ = p.multiProcessorCount;
   if (!check(cudaSetDevice(device), "choosing the device") ||
-      !check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream")) {
+      !check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream") ||
+      !check(cudaEventCreateWithFlags(&read_done_, cudaEventDisableTiming), "making an event")) {
     return finish();
   }
   return {};
@@ -237,6 +244,33 @@ void StreamQueue::read(void* to_host, const void* from, size_t bytes) {
       check(cudaStreamSynchronize(stream_), "computing")) {
     std::memcpy(to_host, bounce_, bytes);
   }
+}
+
+void StreamQueue::read_begin(std::span<const ops::ReadPart> parts) {
+  size_t all = 0;
+  for (const ops::ReadPart& p : parts) all += p.bytes;
+  const bool small = all <= kSmallRead && parts.size() <= HostCopy::kMost;
+  if (small) {
+    HostCopy c{};
+    for (const ops::ReadPart& p : parts) {
+      c.parts[c.count++] = {static_cast<uint8_t*>(p.to_host), static_cast<const uint8_t*>(p.from),
+                            static_cast<int64_t>(p.bytes)};
+    }
+    copy_to_host(*this, c);
+  }
+  flush();
+  if (!error_.ok()) return;
+  for (const ops::ReadPart& p : parts) {
+    if (small || p.bytes == 0) continue;
+    if (!check(cudaMemcpyAsync(p.to_host, p.from, p.bytes, cudaMemcpyDeviceToHost, stream_),
+               "copying from the device"))
+      return;
+  }
+  check(cudaEventRecord(read_done_, stream_), "marking a copy");
+}
+
+void StreamQueue::read_end() {
+  if (error_.ok()) check(cudaEventSynchronize(read_done_), "computing");
 }
 
 void StreamQueue::copy(void* to, const void* from, size_t bytes) {

@@ -8,11 +8,13 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "cuda/queue.h"
+#include "ops/backend.h"
 
 namespace argon::cuda {
 
@@ -28,6 +30,10 @@ class StreamQueue final : public Queue {
   void write(void* to, const void* from_host, size_t bytes);
   void read(void* to_host, const void* from, size_t bytes);
   void copy(void* to, const void* from, size_t bytes);
+  // Starts copies into memory of cudaMallocHost and all that was collected before; they are there after
+  // read_end.
+  void read_begin(std::span<const ops::ReadPart> parts);
+  void read_end();
   void zero(void* to, size_t bytes);
 
   // Waits; the first error since the last call.
@@ -91,6 +97,7 @@ class StreamQueue final : public Queue {
   bool use_graphs_ = true, use_early_ = false, can_start_early_ = false, profiling_ = false;
   std::map<std::pair<const void*, unsigned>, KernelTime> times_;
   cudaStream_t stream_ = nullptr;
+  cudaEvent_t read_done_ = nullptr;
   int processors_ = 1;
   std::string name_;
   void* scratch_ = nullptr;

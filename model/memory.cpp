@@ -30,6 +30,7 @@ ops::MemoryNeeds ModelMemory::needs() const {
   for (uint64_t bytes : weights) n.weights += bytes;
   n.working = passes + other;
   n.states = states;
+  n.table = table;
   n.layers = layers;
   return n;
 }

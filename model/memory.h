@@ -14,7 +14,7 @@ namespace argon {
 struct ModelMemory {
   static constexpr size_t kKinds = 7;
   std::array<uint64_t, kKinds> weights{};  // by WeightKind
-  uint64_t table = 0;                      // the n-gram table, which a device leaves in the file
+  uint64_t table = 0;                      // the n-gram table, which may be left in the file
   uint64_t passes = 0;                     // working memory of passes
   uint64_t other = 0;                      // Forward::other_bytes
   uint64_t states = 0;

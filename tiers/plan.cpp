@@ -19,37 +19,33 @@ bool clearly_hotter(uint32_t in, uint32_t out) { return in >= out + kLead && in 
 
 Result<Plan> divide(const ops::MemoryNeeds& needs, uint64_t budget) {
   if (needs.fixed() > budget) {
-    return resource_error("the GPU memory to be used is " + mebibytes(budget) + ", and " +
-                          mebibytes(needs.fixed()) + " are needed at least: weights besides the experts " +
-                          mebibytes(needs.weights) + ", sequences " + mebibytes(needs.states) +
-                          ", working memory " + mebibytes(needs.working) +
-                          "; raise --gpu-memory, or lower --context or --pass");
+    return resource_error(
+        "the GPU memory to be used is " + mebibytes(budget) + ", and " + mebibytes(needs.fixed()) +
+        " are needed at least: weights besides the experts " + mebibytes(needs.weights) + ", sequences " +
+        mebibytes(needs.states) + ", working memory " + mebibytes(needs.working) + ", driver and kernels " +
+        mebibytes(needs.own) + "; raise --gpu-memory, lower --context or --pass, or take --backend cpu");
   }
   Plan plan;
   plan.budget = budget;
   uint64_t left = budget - needs.fixed();
   plan.whole = needs.experts() <= left;
-  if (plan.whole) {
-    for (const auto& l : needs.layers) plan.resident.push_back(l.experts);
-    plan.resident_bytes = needs.experts();
-    return plan;
-  }
-  const double share = static_cast<double>(left) / static_cast<double>(needs.experts());
+  const double share = plan.whole ? 1.0 : static_cast<double>(left) / static_cast<double>(needs.experts());
   for (const auto& l : needs.layers) {
-    const auto n = std::min(l.experts, static_cast<int64_t>(static_cast<double>(l.experts) * share));
-    const uint64_t bytes = static_cast<uint64_t>(n) * l.bytes_each;
-    const int64_t fits = bytes <= left ? n : static_cast<int64_t>(left / l.bytes_each);
-    plan.resident.push_back(fits);
-    plan.resident_bytes += static_cast<uint64_t>(fits) * l.bytes_each;
-    left -= static_cast<uint64_t>(fits) * l.bytes_each;
+    const auto wanted = std::min(l.experts, static_cast<int64_t>(static_cast<double>(l.experts) * share));
+    const uint64_t most = l.bytes_each > 0 ? left / l.bytes_each : static_cast<uint64_t>(l.experts);
+    const int64_t n = std::min(wanted, static_cast<int64_t>(std::min<uint64_t>(most, uint64_t{1} << 40)));
+    plan.resident.push_back(n);
+    left -= static_cast<uint64_t>(n) * l.bytes_each;
   }
   for (size_t i = 0; i < needs.layers.size(); ++i) {
     const auto& l = needs.layers[i];
     if (plan.resident[i] == l.experts || l.bytes_each > left) continue;
     ++plan.resident[i];
-    plan.resident_bytes += l.bytes_each;
     left -= l.bytes_each;
   }
+  plan.resident_bytes = budget - needs.fixed() - left;
+  plan.table = plan.whole && needs.table > 0 && needs.table <= left;
+  plan.device_bytes = needs.fixed() + plan.resident_bytes + (plan.table ? needs.table : 0);
   return plan;
 }
 

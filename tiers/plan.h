@@ -17,11 +17,18 @@ struct Plan {
   uint64_t budget = 0;  // bytes in all
   std::vector<int64_t> resident;
   uint64_t resident_bytes = 0;
-  bool whole = false;  // every expert is on the device
+  bool whole = false;         // every expert is on the device
+  bool table = false;         // and the n-gram table, too
+  uint64_t device_bytes = 0;  // of all that is there
 };
 
-// Every layer gets the same share of its experts, what is left over goes to the first layers. kResource when
-// `budget` does not hold what must be there: says how much is wanted, by what, and which options help.
+// What a CUDA backend takes besides what it is asked for: the driver's context with the kernels' code and
+// stacks, and the kernels' scratch memory (as measured: docs/lab/cuda-tiers.md).
+inline constexpr uint64_t kCudaContext = uint64_t{640} << 20, kCudaScratch = uint64_t{256} << 20;
+
+// Every layer gets the same share of its experts, what is left over goes to the first layers; the n-gram
+// table comes last. kResource when `budget` does not hold what must be there: says how much is wanted, by
+// what, and which options help.
 Result<Plan> divide(const ops::MemoryNeeds& needs, uint64_t budget);
 
 // How hot the experts of a layer are, and which of them ought to change places.

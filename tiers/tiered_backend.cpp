@@ -146,7 +146,9 @@ std::string TieredBackend::name() const {
 
 Status TieredBackend::prepare(const ops::MemoryNeeds& needs) {
   if (!planned_) {
-    ARGON_ASSIGN_OR_RETURN(plan_, divide(needs, options_.budget));
+    ops::MemoryNeeds all = needs;
+    all.own += options_.own;
+    ARGON_ASSIGN_OR_RETURN(plan_, divide(all, options_.budget));
     planned_ = true;
   }
   placed_ = 0;
@@ -305,23 +307,26 @@ Status TieredBackend::finish() {
   if (Status h = host_->finish(); s.ok()) s = h;
   if (s.ok()) s = error_;
   error_ = {};
-  if (s.ok() && pass_tokens_ > 0) exchange();
+  // Done before the next pass begins, whose kernels may read weights before earlier ones have ended.
+  if (s.ok() && pass_tokens_ > 0 && exchange()) s = device_->finish();
   pass_tokens_ = 0;
   return s;
 }
 
 // Between passes: hot experts take the places of cold ones, a bounded number of bytes. Layers take turns.
-void TieredBackend::exchange() {
+// Says whether any has moved.
+bool TieredBackend::exchange() {
   credit_ =
       std::min(credit_ + static_cast<uint64_t>(pass_tokens_) * options_.swap_per_token, options_.swap_most);
-  if (credit_ < options_.swap_least) return;
+  if (credit_ < options_.swap_least) return false;
+  const int64_t before = rows_.swaps;
   const size_t first = turn_;
   for (size_t i = 0; i < order_.size(); ++i) {
     Layer& layer = *order_[(first + i) % order_.size()];
     if (layer.resident.empty()) continue;
     uint64_t one = 0;
     for (const ExpertMatrix& m : layer.slab) one += m.expert_bytes;
-    if (one > credit_) return;
+    if (one > credit_) break;
     turn_ = (first + i + 1) % order_.size();
     for (const Heat::Swap& s : layer.heat.swaps(layer.resident, static_cast<int64_t>(credit_ / one))) {
       int32_t& resident = layer.resident[static_cast<size_t>(s.slot)];
@@ -334,6 +339,7 @@ void TieredBackend::exchange() {
       ++rows_.swaps;
     }
   }
+  return rows_.swaps > before;
 }
 
 }  // namespace argon::tiers

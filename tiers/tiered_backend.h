@@ -20,7 +20,8 @@
 namespace argon::tiers {
 
 struct Options {
-  uint64_t budget = 0;  // bytes of the device's memory that a model may take, all in all
+  uint64_t budget = 0;  // bytes of the device's memory that may be taken, all in all
+  uint64_t own = 0;     // of them, what the device needs for itself (MemoryNeeds::own)
   // Bytes of experts that may change places between passes: so many for every token read, used once there are
   // `swap_least`, never more than `swap_most` at a time.
   uint64_t swap_per_token = uint64_t{512} << 10, swap_least = uint64_t{16} << 20;
@@ -53,7 +54,9 @@ class TieredBackend final : public ops::Backend {
   Result<void*> allocate(size_t bytes) override { return device_->allocate(bytes); }
   void free(void* p, size_t bytes) override { device_->free(p, bytes); }
   Result<const void*> place(const void* host, size_t bytes) override { return device_->place(host, bytes); }
+  // Null where the plan leaves the table in the file.
   Result<const void*> place_table(const void* host, size_t bytes) override {
+    if (planned_ && !plan_.table) return static_cast<const void*>(nullptr);
     return device_->place_table(host, bytes);
   }
   Result<ops::ExpertMatrix> allocate_experts(const ops::ExpertMatrix& like, int64_t count) override {
@@ -128,7 +131,7 @@ class TieredBackend final : public ops::Backend {
   class HostArrays;
   void run_divided(const ops::ExpertBlock& e, Layer& layer);
   void compute_on_host(const ops::ExpertBlock& e, const Layer& layer, int64_t on_device, int64_t on_host);
-  void exchange();
+  bool exchange();
 
   std::unique_ptr<ops::Backend> device_, host_;
   Options options_;

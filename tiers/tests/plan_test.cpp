@@ -35,6 +35,18 @@ TEST(Plan, EqualSharesAndTheRestToTheFirst) {
   EXPECT_EQ(p->resident_bytes, 140u);
 }
 
+TEST(Plan, TheTableComesLast) {
+  ops::MemoryNeeds n = needs(3, 8, 10);
+  n.own = 5, n.table = 70;
+  const auto without = divide(n, 1235 + 240 + 69), with = divide(n, 1235 + 240 + 70);
+  ASSERT_TRUE(without.ok() && with.ok());
+  EXPECT_TRUE(without->whole);
+  EXPECT_FALSE(without->table);
+  EXPECT_EQ(without->device_bytes, 1235u + 240);
+  EXPECT_TRUE(with->table);
+  EXPECT_EQ(with->device_bytes, 1235u + 240 + 70);
+}
+
 TEST(Plan, NothingIsLeftForExperts) {
   const auto p = divide(needs(2, 8, 10), 1230);
   ASSERT_TRUE(p.ok());

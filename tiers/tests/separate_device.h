@@ -49,7 +49,6 @@ class SeparateDevice final : public ops::Backend {
     std::memcpy(block.data(), host, bytes);
     return static_cast<const void*>(fake(block.data()));
   }
-  Result<const void*> place_table(const void*, size_t) override { return static_cast<const void*>(nullptr); }
   void write(void* to, const void* from_host, size_t bytes) override {
     EXPECT_FALSE(is_fake(from_host)) << "write from device memory";
     if (in_host_block(from_host)) {
