@@ -5,6 +5,7 @@
 #ifdef ARGON_HAVE_CUDA
 #include "cuda/cuda_backend.h"
 #endif
+#include "tiers/tiered_backend.h"
 #ifdef ARGON_HAVE_METAL
 #include "metal/metal_backend.h"
 #endif
@@ -12,14 +13,33 @@
 namespace argon::app {
 namespace {
 
+[[maybe_unused]] std::string mebibytes(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
 Result<std::unique_ptr<ops::Backend>> make_cpu(const BackendChoice& c) {
   ARGON_ASSIGN_OR_RETURN(const CpuChoice cpu, cpu_choice(c));
   return std::unique_ptr<ops::Backend>(std::make_unique<CpuBackend>(cpu.threads, cpu.isa));
 }
 
-Result<std::unique_ptr<ops::Backend>> make_cuda() {
+Result<std::unique_ptr<ops::Backend>> make_cuda([[maybe_unused]] const BackendChoice& c) {
 #ifdef ARGON_HAVE_CUDA
-  return make_cuda_backend();
+  ARGON_ASSIGN_OR_RETURN(auto device, make_cuda_backend());
+  ARGON_ASSIGN_OR_RETURN(const CudaMemory memory, cuda_memory());
+  ARGON_ASSIGN_OR_RETURN(auto host, make_cpu(c));
+  // The context is there already: it is part of what the user gives, not of what is free.
+  tiers::Options o;
+  o.own = tiers::kCudaScratch;
+  o.budget = memory.free;
+  if (c.gpu_memory > 0) {
+    o.own += tiers::kCudaContext;
+    o.budget = c.gpu_memory;
+    if (c.gpu_memory > memory.free + tiers::kCudaContext) {
+      return resource_error("--gpu-memory is " + mebibytes(c.gpu_memory) + ", but of the GPU's " +
+                            mebibytes(memory.total) + " only " + mebibytes(memory.free) +
+                            " are free: give less, or leave it out to use what is free");
+    }
+  }
+  return std::unique_ptr<ops::Backend>(
+      std::make_unique<tiers::TieredBackend>(std::move(device), std::move(host), o));
 #else
   return unsupported(
       "--backend cuda: this argon was built without CUDA; cmake --preset cuda builds one with it");
@@ -60,19 +80,39 @@ std::string backend_names() {
 }
 
 Result<std::unique_ptr<ops::Backend>> make_backend(const BackendChoice& c) {
-  if (c.name == "cpu") return make_cpu(c);
-  if (c.name == "cuda") return make_cuda();
-  if (c.name == "metal") return make_metal(c);
-  if (c.name != "auto") {
+  if (c.name == "cuda") return make_cuda(c);
+#ifdef ARGON_HAVE_CUDA
+  if (c.name == "auto" && cuda_available()) return make_cuda(c);
+#endif
+  if (c.name != "auto" && c.name != "cpu" && c.name != "metal") {
     return bad_input("--backend is '" + c.name + "': wanted one of " + backend_names());
   }
-#ifdef ARGON_HAVE_CUDA
-  if (cuda_available()) return make_cuda();
-#endif
+  if (c.gpu_memory > 0) {
+    return bad_input(std::string("--gpu-memory is for a CUDA device, which ") +
+                     (c.name == "auto" ? "is not there" : "--backend does not name") + ": leave it out");
+  }
+  if (c.name == "metal") return make_metal(c);
 #if defined(ARGON_HAVE_METAL) && defined(__APPLE__)
-  if (metal_available()) return make_metal(c);
+  if (c.name == "auto" && metal_available()) return make_metal(c);
 #endif
   return make_cpu(c);
+}
+
+std::string placement_line(const ops::Backend& backend) {
+  const auto* tiered = dynamic_cast<const tiers::TieredBackend*>(&backend);
+  if (tiered == nullptr || tiered->plan() == nullptr || tiered->plan()->whole) return "";
+  const tiers::Plan& plan = *tiered->plan();
+  int64_t resident = 0;
+  for (const int64_t n : plan.resident) resident += n;
+  const auto& rows = tiered->rows();
+  const int64_t computed = rows.device + rows.host;
+  std::string line = "experts: " + std::to_string(resident) + " of " + std::to_string(plan.experts) +
+                     " in the GPU's memory (" + mebibytes(plan.resident_bytes) + ")";
+  if (computed > 0) {
+    line += ", which computed " + std::to_string(100 * rows.device / computed) + " % of their rows; " +
+            std::to_string(rows.swaps) + " exchanged";
+  }
+  return line;
 }
 
 }  // namespace argon::app

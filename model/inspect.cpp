@@ -142,6 +142,37 @@ constexpr Letter kLetters[] = {
     {"r", &ModelConfig::r, "indexer block size"},
 };
 
+std::string placement_text(const GpuPlacement& p) {
+  std::string out =
+      fmt::format("with {} of GPU memory: {} used\n", bytes_text(p.budget), bytes_text(p.gpu_bytes));
+  for (const GpuPlacement::Part& part : p.gpu)
+    out += fmt::format("  {:<28} {:>11}\n", part.name, bytes_text(part.bytes));
+  if (!p.gpu_experts_of_layer.empty()) {
+    const auto [least, most] =
+        std::minmax_element(p.gpu_experts_of_layer.begin(), p.gpu_experts_of_layer.end());
+    out += fmt::format("  {} of {} experts in the GPU's memory, {} a layer; {} computed by the CPU\n",
+                       p.gpu_experts, p.experts,
+                       *least == *most ? fmt::format("{}", *least) : fmt::format("{} to {}", *least, *most),
+                       bytes_text(p.host_experts_bytes));
+  }
+  if (p.file_table_bytes > 0)
+    out += fmt::format("  the n-gram table stays in the file ({})\n", bytes_text(p.file_table_bytes));
+  return out;
+}
+
+Json placement_json(const GpuPlacement& p) {
+  Json parts = Json::object();
+  for (const GpuPlacement::Part& part : p.gpu) parts[part.name] = part.bytes;
+  return {{"budget", p.budget},
+          {"gpu_bytes", p.gpu_bytes},
+          {"parts", std::move(parts)},
+          {"experts", p.experts},
+          {"gpu_experts", p.gpu_experts},
+          {"gpu_experts_of_layer", p.gpu_experts_of_layer},
+          {"cpu_experts_bytes", p.host_experts_bytes},
+          {"file_table_bytes", p.file_table_bytes}};
+}
+
 }  // namespace
 
 InspectReport inspect(const GgufFile& file, const InspectOptions& options) {
@@ -232,6 +263,7 @@ std::string inspect_text(const InspectReport& r) {
         r.tokens, r.kv == ops::KvType::kF16 ? "f16" : "f32", bytes_text(r.state.total()),
         bytes_text(r.state.kv), bytes_text(r.state.indexer_keys),
         bytes_text(r.state.gdn_state + r.state.gdn_conv), bytes_text(r.state.ple));
+    if (r.placement) out += placement_text(*r.placement);
     for (const std::string& key : r.config->other_keys) out += fmt::format("not read: {}\n", quote(key));
   }
   for (const std::string& w : r.warnings) out += fmt::format("warning: {}\n", w);
@@ -290,6 +322,7 @@ std::string inspect_json(const InspectReport& r) {
                       {"ple", r.state.ple}};
     out["other_keys"] = r.config->other_keys;
   }
+  if (r.placement) out["gpu_memory"] = placement_json(*r.placement);
   out["warnings"] = r.warnings;
   out["problems"] = r.problems;
   if (r.check) {

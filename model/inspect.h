@@ -21,6 +21,21 @@ struct InspectOptions {
   std::function<bool(WeightType)> can_compute;  // null: everything
 };
 
+// What would go where with so much GPU memory (tiers/plan.h), in bytes.
+struct GpuPlacement {
+  struct Part {
+    std::string name;
+    uint64_t bytes;
+  };
+  uint64_t budget = 0;
+  std::vector<Part> gpu;  // in the GPU's memory, experts and table included
+  uint64_t gpu_bytes = 0;
+  int64_t experts = 0, gpu_experts = 0;
+  std::vector<int64_t> gpu_experts_of_layer;
+  uint64_t host_experts_bytes = 0;  // computed by the CPU
+  uint64_t file_table_bytes = 0;    // of the n-gram table, when it stays in the file
+};
+
 struct InspectReport {
   struct Part {
     std::string path;
@@ -48,7 +63,8 @@ struct InspectReport {
   std::vector<std::string> problems;  // each a line; none: the engine runs this file
   std::vector<std::string> warnings;
   bool list_tensors = false;
-  std::optional<WeightCheck> check;  // set by the caller that made one; its finds are no problems above
+  std::optional<WeightCheck> check;       // set by the caller that made one; its finds are no problems above
+  std::optional<GpuPlacement> placement;  // for the caller to fill
 
   bool runnable() const { return problems.empty() && (!check || check->bad.empty()); }
 };

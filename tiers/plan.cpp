@@ -35,6 +35,7 @@ Result<Plan> divide(const ops::MemoryNeeds& needs, uint64_t budget) {
     const uint64_t most = l.bytes_each > 0 ? left / l.bytes_each : static_cast<uint64_t>(l.experts);
     const int64_t n = std::min(wanted, static_cast<int64_t>(std::min<uint64_t>(most, uint64_t{1} << 40)));
     plan.resident.push_back(n);
+    plan.experts += l.experts;
     left -= static_cast<uint64_t>(n) * l.bytes_each;
   }
   for (size_t i = 0; i < needs.layers.size(); ++i) {

@@ -16,6 +16,7 @@ namespace argon::tiers {
 struct Plan {
   uint64_t budget = 0;  // bytes in all
   std::vector<int64_t> resident;
+  int64_t experts = 0;  // of all layers
   uint64_t resident_bytes = 0;
   bool whole = false;         // every expert is on the device
   bool table = false;         // and the n-gram table, too

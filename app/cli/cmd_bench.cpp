@@ -185,6 +185,7 @@ Status run(const Options& o) {
                                 {"pass", pass},
                                 {"repetitions", *o.repeats},
                                 {"contract", kContractVersion}};
+    if (const std::string line = app::placement_line(*engine->backend); !line.empty()) j["placement"] = line;
     if (ceilings) {
       j["ceilings"] = {{"read_bytes_per_second", ceilings->read_bytes_per_second},
                        {"int8_multiply_adds_per_second", ceilings->int8_per_second}};
@@ -202,6 +203,7 @@ Status run(const Options& o) {
     out.write(fmt::format("{}: {}, cache {}, pass {}, {} repetitions\n", file_name(engine->path),
                           engine->backend->name(), o.engine.kv, pass, *o.repeats));
     out.write(as_table(measured, ceilings));
+    if (const std::string line = app::placement_line(*engine->backend); !line.empty()) out.write(line + "\n");
   }
   return out.status();
 }

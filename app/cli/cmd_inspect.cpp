@@ -9,15 +9,49 @@
 #include "app/cli/terminal.h"
 #include "formats/format.h"
 #include "model/inspect.h"
+#include "model/memory.h"
+#include "runtime/session.h"
+#include "tiers/plan.h"
 
 namespace argon::cli {
 namespace {
 
 struct Options {
   std::string file;
-  EngineOptions engine;  // context and kv alone
+  EngineOptions engine;  // context, kv, pass and gpu_memory alone
   bool tensors = false, json = false, check = false;
 };
+
+// By the code and the figures that a run with these options divides by.
+Result<std::optional<GpuPlacement>> place_on_gpu(const GgufFile& file, const ModelConfig& c,
+                                                 const EngineOptions& o) {
+  ARGON_ASSIGN_OR_RETURN(const uint64_t budget, parse_size("--gpu-memory", o.gpu_memory));
+  ARGON_ASSIGN_OR_RETURN(const Weights weights, Weights::bind(file, c, [](WeightType) { return true; }));
+  const int64_t context = o.context.value_or(c.context_length);
+  const ModelMemory memory = model_memory(c, weights, o.pass.value_or(Session::default_pass(c)), context,
+                                          SequenceState::bytes(c, context, o.kv_type()));
+  ops::MemoryNeeds needs = memory.needs();
+  needs.own = tiers::kCudaContext + tiers::kCudaScratch;
+  ARGON_ASSIGN_OR_RETURN(const tiers::Plan plan, tiers::divide(needs, budget));
+  GpuPlacement p;
+  p.budget = budget;
+  p.gpu_bytes = plan.device_bytes;
+  for (size_t k = 0; k < memory.weights.size(); ++k) {
+    if (memory.weights[k] > 0)
+      p.gpu.push_back({weight_kind_name(static_cast<WeightKind>(k)), memory.weights[k]});
+  }
+  p.gpu.push_back({"experts", plan.resident_bytes});
+  if (plan.table) p.gpu.push_back({"n-gram table", memory.table});
+  p.gpu.push_back({"sequence", memory.states});
+  p.gpu.push_back({"passes", memory.passes + memory.other});
+  p.gpu.push_back({"driver and kernels", needs.own});
+  p.experts = plan.experts;
+  p.gpu_experts_of_layer = plan.resident;
+  for (const int64_t n : plan.resident) p.gpu_experts += n;
+  p.host_experts_bytes = needs.experts() - plan.resident_bytes;
+  if (!plan.table) p.file_table_bytes = memory.table;
+  return std::optional<GpuPlacement>(std::move(p));
+}
 
 Status run(const Options& o) {
   ARGON_RETURN_IF_ERROR(check(o.engine));
@@ -46,6 +80,9 @@ Status run(const Options& o) {
     if (!checked.ok()) return checked.status();
     report.check = std::move(checked).value();
   }
+  if (!o.engine.gpu_memory.empty() && report.config && report.runnable()) {
+    ARGON_ASSIGN_OR_RETURN(report.placement, place_on_gpu(*file, *report.config, o.engine));
+  }
   Output out;
   std::string text = o.json ? inspect_json(report) : inspect_text(report);
   if (!text.ends_with('\n')) text += '\n';
@@ -69,6 +106,10 @@ void add_inspect(CLI::App& app, Chosen& chosen) {
       ->type_name("TYPE")
       ->capture_default_str();
   c->add_flag("--check", o->check, "Read every weight and look for NaN and infinite numbers");
+  add_gpu_memory_option(*c, o->engine);
+  c->add_option("--pass", o->engine.pass,
+                "Tokens read at a time, as of the run that --gpu-memory is asked for")
+      ->type_name("N");
   c->add_flag("--tensors", o->tensors, "List every tensor");
   c->add_flag("--json", o->json, "Print JSON");
   c->callback([o, &chosen] { chosen = [o] { return run(*o); }; });

@@ -4,7 +4,9 @@
 #include <sys/random.h>
 
 #include <CLI/CLI.hpp>
+#include <cctype>
 #include <charconv>
+#include <cmath>
 
 #include "cpu/cpu_backend.h"
 
@@ -13,6 +15,14 @@ namespace argon::cli {
 void add_model_option(CLI::App& app, std::string& model) {
   app.add_option("-m,--model", model, "GGUF file, any part of a split one (default: the bundled argon-tiny)")
       ->type_name("FILE");
+}
+
+void add_gpu_memory_option(CLI::App& app, EngineOptions& o) {
+  app.add_option(
+         "--gpu-memory", o.gpu_memory,
+         "GPU memory to take at most, such as 12G; experts beyond it are computed by the CPU (default: "
+         "what is free)")
+      ->type_name("SIZE");
 }
 
 void add_engine_options(CLI::App& app, EngineOptions& o, bool with_context) {
@@ -31,6 +41,7 @@ void add_engine_options(CLI::App& app, EngineOptions& o, bool with_context) {
   app.add_option("--backend", o.backend, "What computes: " + app::backend_names())
       ->type_name("NAME")
       ->capture_default_str();
+  add_gpu_memory_option(app, o);
   app.add_option("--isa", o.isa,
                  "Instruction set of the CPU, at most what the machine has: scalar, avx2, ...")
       ->type_name("LEVEL");
@@ -76,12 +87,44 @@ Status check_range(const char* name, const std::optional<int64_t>& value, int64_
   return bad_input(fmt::format("{} is {}: wanted {}..{}", name, *value, low, high));
 }
 
+Result<uint64_t> parse_size(const char* name, const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  auto [p, e] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  int shift = 0;
+  if (e == std::errc() && p + 1 == end) {
+    constexpr std::string_view kLetters = "KMGT";
+    const size_t at = kLetters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(*p))));
+    if (at != std::string_view::npos) {
+      shift = 10 * static_cast<int>(at + 1);
+      ++p;
+    }
+  }
+  const double bytes = std::ldexp(value, shift);
+  if (e != std::errc() || p != end || !(bytes >= 1) || !(bytes < 0x1p50)) {
+    return bad_input(fmt::format("{} is '{}': wanted a size such as 12G, 1.5G or 800M", name, text));
+  }
+  return static_cast<uint64_t>(bytes);
+}
+
+app::BackendChoice EngineOptions::choice() const {
+  app::BackendChoice c{backend, threads ? static_cast<int>(*threads) : 0, isa};
+  if (!gpu_memory.empty()) {
+    const auto bytes = parse_size("--gpu-memory", gpu_memory);
+    if (bytes.ok()) c.gpu_memory = *bytes;
+  }
+  return c;
+}
+
 Status check(const EngineOptions& o) {
   ARGON_RETURN_IF_ERROR(check_range("-c", o.context, 1, kMaxContext));
   ARGON_RETURN_IF_ERROR(check_range("-t", o.threads, 1, kMaxThreads));
   ARGON_RETURN_IF_ERROR(check_range("--pass", o.pass, 1, kMaxPass));
   if (o.kv != "f16" && o.kv != "f32") {
     return bad_input(fmt::format("--kv is '{}': wanted f16 or f32", o.kv));
+  }
+  if (!o.gpu_memory.empty()) {
+    if (const auto bytes = parse_size("--gpu-memory", o.gpu_memory); !bytes.ok()) return bytes.status();
   }
   if (!o.isa.empty()) {
     if (const auto isa = parse_isa(o.isa); !isa.ok()) {

@@ -27,9 +27,11 @@ struct EngineOptions {
   std::string backend = "auto";
   std::string isa;
   std::string kv = "f16";
+  std::string gpu_memory;  // empty: what is free
 
   ops::KvType kv_type() const { return kv == "f32" ? ops::KvType::kF32 : ops::KvType::kF16; }
-  app::BackendChoice choice() const { return {backend, threads ? static_cast<int>(*threads) : 0, isa}; }
+  // Of options that check() has found good.
+  app::BackendChoice choice() const;
   bool bundled() const { return model.empty(); }
 };
 
@@ -46,8 +48,12 @@ struct AnswerOptions {
   uint64_t seed = 0;  // from seed_text, by check()
 };
 
+// "12G", "1.5g", "800M", "123456" in bytes, the letters being powers of 1024. kBadInput for anything else.
+Result<uint64_t> parse_size(const char* name, const std::string& text);
+
 void add_model_option(CLI::App& app, std::string& model);
-// -m -t --backend --isa --pass --kv; -c where a command has a use for it.
+void add_gpu_memory_option(CLI::App& app, EngineOptions& o);
+// -m -t --backend --isa --gpu-memory --pass --kv; -c where a command has a use for it.
 void add_engine_options(CLI::App& app, EngineOptions& o, bool with_context);
 void add_answer_options(CLI::App& app, AnswerOptions& o);
 
