@@ -212,7 +212,12 @@ void TieredBackend::run_divided(const ExpertBlock& e, Layer& layer) {
     const ops::MatmulArgs routers[] = {e.router, e.shared_router};
     device_->run_products(routers);
   }
-  device_->run(e.route);
+  // Grouping comes with the routing of a step; the host's sorting is written over it.
+  if (T == 1) {
+    device_->run_routing(e.route, e.group);
+  } else {
+    device_->run(e.route);
+  }
   const auto n = [](int64_t count, size_t each) { return static_cast<size_t>(count) * each; };
   std::vector<ops::ReadPart> parts = {{a.ids, e.route.ids, n(slots, sizeof(int32_t))}};
   bool floats = false, codes = false;

@@ -135,6 +135,11 @@ TEST(BadInput, OptionValues) {
       {{"--kv", "q8"}, "--kv is 'q8'"},
       {{"--isa", "sse9"}, "'sse9'"},
       {{"--backend", "tpu"}, "'tpu'"},
+      {{"--gpu-memory", "12X"}, "--gpu-memory is '12X'"},
+      {{"--gpu-memory", "12GB"}, "--gpu-memory is '12GB'"},
+      {{"--gpu-memory", "-1G"}, "--gpu-memory is '-1G'"},
+      {{"--gpu-memory", "nan"}, "--gpu-memory is 'nan'"},
+      {{"--backend", "cpu", "--gpu-memory", "12G"}, "--gpu-memory is for a CUDA device"},
       {{"--no-such-option"}, "--no-such-option"},
   };
   for (const auto& row : rows) {
@@ -147,6 +152,7 @@ TEST(BadInput, OptionValues) {
   expect_refused({"bench", "-r", "0"}, "-r is 0");
   expect_refused({"bench", "-p", "0", "-n", "0"}, "nothing to measure");
   expect_refused({"inspect", "-c", "-1"}, "-c is -1");
+  expect_refused({"inspect", "--gpu-memory", "much"}, "--gpu-memory is 'much'");
 }
 
 TEST(BadInput, CommandLine) {

@@ -77,6 +77,39 @@ TEST(Inspect, TextAndJson) {
                        "blk.0.attn_qkv.weight"));
 }
 
+// Budgets round what the file needs, which the parts add up to.
+TEST(Inspect, WhatGoesToTheGpu) {
+  const auto ask = [](const std::string& size) {
+    const Ran r = argon(
+        {"inspect", "--json", "-c", "256", "--gpu-memory", size, fixture_path("tiny-random-Q8_0.gguf")});
+    EXPECT_EQ(r.exit_code, 0) << r.err;
+    return nlohmann::json::parse(r.out, nullptr, false)["gpu_memory"];
+  };
+  const auto all = ask("8G");
+  ASSERT_TRUE(all.is_object());
+  uint64_t parts = 0;
+  for (const auto& [name, bytes] : all["parts"].items()) parts += bytes.get<uint64_t>();
+  EXPECT_EQ(all["gpu_bytes"], parts);
+  EXPECT_EQ(all["gpu_experts"], all["experts"]);
+  EXPECT_EQ(all["cpu_experts_bytes"], 0);
+  EXPECT_EQ(all["file_table_bytes"], 0);
+  const uint64_t experts = all["parts"]["experts"], table = all["parts"]["n-gram table"];
+  const auto half = ask(std::to_string(parts - table - experts / 2));
+  EXPECT_LT(half["gpu_experts"], all["experts"]);
+  EXPECT_GT(half["gpu_experts"], 0);
+  EXPECT_EQ(half["file_table_bytes"], table);
+  EXPECT_EQ(half["cpu_experts_bytes"].get<uint64_t>() + half["parts"]["experts"].get<uint64_t>(), experts);
+  const std::string least = std::to_string(parts - table - experts);
+  EXPECT_EQ(ask(least)["gpu_experts"], 0);
+  const std::string file = fixture_path("tiny-random-Q8_0.gguf");
+  EXPECT_TRUE(
+      contains(argon({"inspect", "-c", "256", "--gpu-memory", least, file}).out, "computed by the CPU"));
+  const Ran less =
+      argon({"inspect", "-c", "256", "--gpu-memory", std::to_string(parts - table - experts - 1), file});
+  EXPECT_EQ(less.exit_code, 1);
+  EXPECT_TRUE(contains(less.err, "needed at least") && contains(less.err, "raise --gpu-memory")) << less.err;
+}
+
 TEST(Inspect, SaysWhatCannotRun) {
   TemporaryFolder folder;
   ModelChanges c;
