@@ -158,7 +158,7 @@ TEST_P(Tiers, WhileExpertsChangePlaces) {
   Divided d(path, o);
   expect_same(d, "with exchanges after every pass");
   // Another token again and again, so that other experts are the hot ones each time.
-  for (const int32_t token : {3, 17, 29, 41, 53, 65, 77, 89}) {
+  for (const int32_t token : {3, 29, 53, 77}) {
     ids.assign(60, token);
     expect_same(d, "with exchanges, token " + std::to_string(token));
   }
