@@ -1,5 +1,7 @@
 #include "app/backends.h"
 
+#include <cmath>
+
 #include "base/thread_pool.h"
 #include "cpu/cpu_backend.h"
 #ifdef ARGON_HAVE_CUDA
@@ -13,6 +15,7 @@
 namespace argon::app {
 namespace {
 
+std::string milliseconds(double seconds) { return std::to_string(std::llround(seconds * 1e3)) + " ms"; }
 [[maybe_unused]] std::string mebibytes(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 Result<std::unique_ptr<ops::Backend>> make_cpu(const BackendChoice& c) {
@@ -105,12 +108,15 @@ std::string placement_line(const ops::Backend& backend) {
   int64_t resident = 0;
   for (const int64_t n : plan.resident) resident += n;
   const auto& rows = tiered->rows();
-  const int64_t computed = rows.device + rows.host;
+  const int64_t computed = rows.device + rows.uploaded + rows.host;
   std::string line = "experts: " + std::to_string(resident) + " of " + std::to_string(plan.experts) +
                      " in the GPU's memory (" + mebibytes(plan.resident_bytes) + ")";
   if (computed > 0) {
-    line += ", which computed " + std::to_string(100 * rows.device / computed) + " % of their rows; " +
-            std::to_string(rows.swaps) + " exchanged";
+    const auto percent = [&](int64_t n) { return std::to_string(100 * n / computed) + " %"; };
+    line += "; rows computed there " + percent(rows.device) + ", there after an upload " +
+            percent(rows.uploaded) + ", by the CPU " + percent(rows.host) + "; " +
+            std::to_string(rows.swaps) + " exchanged; the CPU computed for " + milliseconds(rows.computed) +
+            " and waited for the GPU for " + milliseconds(rows.waited);
   }
   return line;
 }

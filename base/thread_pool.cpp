@@ -68,6 +68,12 @@ ThreadPool::~ThreadPool() {
   for (auto& w : workers_) w.join();
 }
 
+void ThreadPool::stay_awake(bool on) {
+  if (awake_.exchange(on) == on || !on) return;
+  epoch_.fetch_add(1);
+  if (sleepers_.load() > 0) epoch_.notify_all();
+}
+
 // A claim counts claims_ down; only a positive old value owns a chunk. A late thread that finds an exhausted
 // counter owns nothing, and one that finds the next job's counter owns a chunk of that job, whose description
 // it then sees: the job cannot be replaced before that chunk is finished.
@@ -118,7 +124,7 @@ void ThreadPool::worker() {
       idle = 0;
       continue;
     }
-    if (++idle < kSpins) {
+    if (++idle < kSpins || awake_.load(std::memory_order_relaxed)) {
       pause_cpu();
       continue;
     }

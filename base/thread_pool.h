@@ -33,6 +33,10 @@ class ThreadPool {
         const_cast<void*>(static_cast<const void*>(&fn)));
   }
 
+  // While on, idle threads go on polling: for jobs that come at longer intervals, each of which is waited
+  // for.
+  void stay_awake(bool on);
+
   // The number of processors this process may use: the affinity mask, capped by the cgroup's CPU quota.
   static int available_processors();
 
@@ -53,7 +57,7 @@ class ThreadPool {
   alignas(64) std::atomic<int64_t> finished_{0};  // chunks finished
   alignas(64) std::atomic<uint32_t> epoch_{0};    // bumped per job and at the end; sleepers wait on it
   std::atomic<int> sleepers_{0};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, awake_{false};
   std::vector<std::thread> workers_;
 };
 

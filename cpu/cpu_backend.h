@@ -32,6 +32,7 @@ class CpuBackend final : public ops::Backend {
   void copy(void* to, const void* from, size_t bytes) override;
   void zero(void* to, size_t bytes) override;
   Status finish() override { return {}; }
+  void stay_ready(bool on) override { pool_.stay_awake(on); }
   void run(const ops::QuantizeArgs& a) override;
   void run(const ops::MatmulArgs& a) override;
   void run(const ops::MatmulGroupedArgs& a) override;

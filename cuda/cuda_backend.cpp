@@ -22,6 +22,9 @@ Status no_memory(size_t bytes, const char* what) {
       "passes (--pass) need less, --backend cpu needs none");
 }
 
+// Weights are put into the kernels' layout by pieces of this size at most.
+constexpr size_t kPiece = size_t{16} << 20;
+
 }  // namespace
 
 bool cuda_available() {
@@ -99,11 +102,12 @@ Result<const void*> CudaBackend::place(const void* host, size_t bytes) {
     outgrown_.push_back(known->second.device);
     known->second = p;
   }
-  placed_on_device_[p.device] = bytes;
+  placed_on_device_[p.device] = {bytes, from};
   return static_cast<const void*>(device);
 }
 
-Result<ops::ExpertMatrix> CudaBackend::allocate_experts(const ops::ExpertMatrix& like, int64_t count) {
+Result<ops::ExpertMatrix> CudaBackend::allocate_experts(const ops::ExpertMatrix& like, int64_t count,
+                                                        bool lasting) {
   ops::ExpertMatrix m = like;
   m.experts = count;
   m.expert_bytes = ops::expert_room(like);
@@ -111,11 +115,12 @@ Result<ops::ExpertMatrix> CudaBackend::allocate_experts(const ops::ExpertMatrix&
   void* device = nullptr;
   if (cudaMalloc(&device, std::max<size_t>(bytes, 1)) != cudaSuccess) return no_memory(bytes, "experts");
   m.first.data = device;
-  placed_on_device_[static_cast<const uint8_t*>(device)] = bytes;
+  // What changes while kernels run is no constant, which they may read before earlier ones have ended.
+  if (lasting) placed_on_device_[static_cast<const uint8_t*>(device)] = {bytes, nullptr};
   if (can_split(m.first, m.expert_bytes)) {
     cuda::WeightView v = cuda::file_view(m.first);
     v.matrix_bytes = static_cast<int64_t>(m.expert_bytes);
-    v.constant = true;
+    v.constant = lasting;
     set_split(v);
     split_[device] = v;
   }
@@ -133,7 +138,7 @@ void CudaBackend::put_expert(const ops::ExpertMatrix& to, int64_t at, const void
   queue_.write(file_layout, host, bytes);
   cuda::WeightView v = split->second;
   v.data = slot;
-  cuda::split_weights(queue_, v, 1, static_cast<const uint8_t*>(file_layout));
+  cuda::split_weights(queue_, v, 0, v.rows * (v.cols / 32), static_cast<const uint8_t*>(file_layout));
 }
 
 Result<void*> CudaBackend::allocate_host(size_t bytes) {
@@ -155,7 +160,7 @@ bool CudaBackend::is_placed(const void* device, size_t bytes) const {
   auto at = placed_on_device_.upper_bound(p);
   if (at == placed_on_device_.begin()) return false;
   --at;
-  return p + bytes <= at->first + at->second;
+  return p + bytes <= at->first + at->second.bytes;
 }
 
 bool CudaBackend::can_split(const ops::WeightMatrix& w, size_t matrix_bytes) {
@@ -169,6 +174,40 @@ void CudaBackend::set_split(cuda::WeightView& v) {
   v.scales = v.rows * (v.cols / 32) * v.code_bytes;
 }
 
+// Once per matrix and process, by pieces that go through scratch memory. Whole matrices are copied on the
+// device; of one that is larger than a piece, blocks would be written where others wait to be read, so it
+// comes from the host again.
+void CudaBackend::split(const cuda::WeightView& v, int64_t matrices) {
+  const size_t block = static_cast<size_t>(v.code_bytes) + 2;
+  const int64_t per_matrix = v.rows * (v.cols / 32);
+  const size_t one = static_cast<size_t>(per_matrix) * block, each = static_cast<size_t>(v.matrix_bytes);
+  auto* copy =
+      static_cast<uint8_t*>(queue_.scratch(std::min(kPiece, static_cast<size_t>(matrices - 1) * each + one)));
+  if (copy == nullptr) return;
+  if (one <= kPiece && each <= kPiece) {
+    const int64_t most = matrices == 1 ? 1 : static_cast<int64_t>(kPiece / each);
+    for (int64_t m = 0; m < matrices; m += most) {
+      const int64_t n = std::min(most, matrices - m);
+      queue_.copy(copy, v.data + static_cast<size_t>(m) * each, static_cast<size_t>(n - 1) * each + one);
+      cuda::split_weights(queue_, v, m * per_matrix, n * per_matrix, copy);
+    }
+  } else {
+    const auto at = std::prev(placed_on_device_.upper_bound(v.data));
+    const uint8_t* host = at->second.host + (v.data - at->first);
+    const int64_t most = static_cast<int64_t>(kPiece / block);
+    for (int64_t m = 0; m < matrices; ++m) {
+      for (int64_t b = 0; b < per_matrix; b += most) {
+        const int64_t n = std::min(most, per_matrix - b);
+        queue_.write(copy, host + static_cast<size_t>(m) * each + static_cast<size_t>(b) * block,
+                     static_cast<size_t>(n) * block);
+        cuda::split_weights(queue_, v, m * per_matrix + b, n, copy);
+      }
+    }
+  }
+  queue_.flush();
+  queue_.check(cudaStreamSynchronize(queue_.stream()), "preparing weights");
+}
+
 cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices, size_t matrix_bytes,
                                    bool multiply) {
   if (const auto found = split_.find(w.data); found != split_.end()) return found->second;
@@ -179,18 +218,7 @@ cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices,
   v.constant = is_placed(w.data, all);
   if (!multiply || !v.constant || !can_split(w, matrix_bytes)) return v;
   set_split(v);
-  // Once per matrix and process: a passing copy, given back at once.
-  void* copy = nullptr;
-  if (cudaMalloc(&copy, all) != cudaSuccess) {
-    cudaGetLastError();  // no room for the copy: the file's layout serves, slower
-    v.split = false;
-    return v;
-  }
-  queue_.copy(copy, w.data, all);
-  cuda::split_weights(queue_, v, matrices, static_cast<const uint8_t*>(copy));
-  queue_.flush();
-  queue_.check(cudaStreamSynchronize(queue_.stream()), "preparing weights");
-  cudaFree(copy);
+  split(v, matrices);
   split_[w.data] = v;
   return v;
 }

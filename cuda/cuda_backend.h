@@ -37,7 +37,8 @@ class CudaBackend final : public ops::Backend {
   void copy(void* to, const void* from, size_t bytes) override { queue_.copy(to, from, bytes); }
   void zero(void* to, size_t bytes) override { queue_.zero(to, bytes); }
   // Experts in the layout that the kernels read, split as put_expert brings them.
-  Result<ops::ExpertMatrix> allocate_experts(const ops::ExpertMatrix& like, int64_t count) override;
+  Result<ops::ExpertMatrix> allocate_experts(const ops::ExpertMatrix& like, int64_t count,
+                                             bool lasting) override;
   void put_expert(const ops::ExpertMatrix& to, int64_t at, const void* host) override;
   Result<void*> allocate_host(size_t bytes) override;
   void free_host(void* p, size_t bytes) override;
@@ -97,13 +98,18 @@ class CudaBackend final : public ops::Backend {
   }
   bool is_placed(const void* device, size_t bytes) const;
   static bool can_split(const ops::WeightMatrix& w, size_t matrix_bytes);
+  void split(const cuda::WeightView& v, int64_t matrices);
   static void set_split(cuda::WeightView& v);
 
   cuda::StreamQueue queue_;
-  std::map<const uint8_t*, Placed> placed_;            // by host address
-  std::vector<uint8_t*> outgrown_;                     // earlier copies of what grew
-  std::map<const uint8_t*, size_t> placed_on_device_;  // device address: bytes
-  std::map<const void*, cuda::WeightView> split_;      // by device address
+  std::map<const uint8_t*, Placed> placed_;  // by host address
+  std::vector<uint8_t*> outgrown_;           // earlier copies of what grew
+  struct OnDevice {
+    size_t bytes;
+    const uint8_t* host;  // null: experts of allocate_experts
+  };
+  std::map<const uint8_t*, OnDevice> placed_on_device_;  // by device address
+  std::map<const void*, cuda::WeightView> split_;        // by device address
 };
 
 }  // namespace argon

@@ -50,7 +50,8 @@ constexpr int split_code_bytes(WeightType type) {
   }
 }
 
-// Splits `matrices` matrices in place; `copy` holds the same bytes as the region at view.data.
-void split_weights(Queue& queue, const WeightView& view, int64_t matrices, const uint8_t* copy);
+// Splits blocks first .. first+blocks-1, counted through all matrices, into the region at view.data; `copy` holds
+// these blocks as in the file.
+void split_weights(Queue& queue, const WeightView& view, int64_t first, int64_t blocks, const uint8_t* copy);
 
 }  // namespace argon::cuda

@@ -49,7 +49,7 @@ Status Backend::place_experts(std::span<ExpertMatrix* const> of_a_layer) {
   return {};
 }
 
-Result<ExpertMatrix> Backend::allocate_experts(const ExpertMatrix& like, int64_t count) {
+Result<ExpertMatrix> Backend::allocate_experts(const ExpertMatrix& like, int64_t count, bool) {
   ExpertMatrix m = like;
   m.experts = count;
   m.expert_bytes = expert_room(like);

@@ -98,8 +98,10 @@ class Backend {
   virtual Result<const void*> place_table(const void* host, size_t bytes) { return place(host, bytes); }
 
   // Room for `count` experts of the shape of `like`, each to be filled by put_expert (in order with the
-  // operations; `host` is memory that could be placed). Freed by free(first.data, experts * expert_bytes).
-  virtual Result<ExpertMatrix> allocate_experts(const ExpertMatrix& like, int64_t count);
+  // operations; `host` is memory that could be placed, or of allocate_host as for write). `lasting`: what
+  // they hold changes only between a finish and the next operation. Freed by free(first.data, experts *
+  // expert_bytes).
+  virtual Result<ExpertMatrix> allocate_experts(const ExpertMatrix& like, int64_t count, bool lasting);
   virtual void put_expert(const ExpertMatrix& to, int64_t at, const void* host);
 
   // Moves bytes in order with the operations: from host memory, to host memory (waits until they are there),
@@ -118,6 +120,8 @@ class Backend {
     for (const ReadPart& p : parts) read(p.to_host, p.from, p.bytes);
   }
   virtual void read_end() {}
+  // While on, operations are to be expected at intervals: threads need not go to sleep between them.
+  virtual void stay_ready(bool) {}
   // Starts all that has been asked for; waits for nothing.
   virtual void submit() {}
 

@@ -29,6 +29,17 @@ Result<Plan> divide(const ops::MemoryNeeds& needs, uint64_t budget) {
   plan.budget = budget;
   uint64_t left = budget - needs.fixed();
   plan.whole = needs.experts() <= left;
+  if (!plan.whole) {
+    const auto largest =
+        std::max_element(needs.layers.begin(), needs.layers.end(),
+                         [](const auto& a, const auto& b) { return a.bytes_each < b.bytes_each; });
+    const int64_t passing = std::clamp<int64_t>(largest->experts / 16, 1, 32);
+    if (static_cast<uint64_t>(passing) * largest->bytes_each <= left / 8) {
+      plan.passing = passing;
+      plan.passing_bytes = static_cast<uint64_t>(passing) * largest->bytes_each;
+      left -= plan.passing_bytes;
+    }
+  }
   const double share = plan.whole ? 1.0 : static_cast<double>(left) / static_cast<double>(needs.experts());
   for (const auto& l : needs.layers) {
     const auto wanted = std::min(l.experts, static_cast<int64_t>(static_cast<double>(l.experts) * share));
@@ -44,9 +55,10 @@ Result<Plan> divide(const ops::MemoryNeeds& needs, uint64_t budget) {
     ++plan.resident[i];
     left -= l.bytes_each;
   }
-  plan.resident_bytes = budget - needs.fixed() - left;
+  plan.resident_bytes = budget - needs.fixed() - plan.passing_bytes - left;
   plan.table = plan.whole && needs.table > 0 && needs.table <= left;
-  plan.device_bytes = needs.fixed() + plan.resident_bytes + (plan.table ? needs.table : 0);
+  plan.device_bytes =
+      needs.fixed() + plan.resident_bytes + plan.passing_bytes + (plan.table ? needs.table : 0);
   return plan;
 }
 

@@ -17,7 +17,9 @@ struct Plan {
   uint64_t budget = 0;  // bytes in all
   std::vector<int64_t> resident;
   int64_t experts = 0;  // of all layers
-  uint64_t resident_bytes = 0;
+  uint64_t resident_bytes = 0, passing_bytes = 0;
+  int64_t passing =
+      0;  // experts of a largest layer that there is room for besides, to pass through in prompts
   bool whole = false;         // every expert is on the device
   bool table = false;         // and the n-gram table, too
   uint64_t device_bytes = 0;  // of all that is there
@@ -27,9 +29,10 @@ struct Plan {
 // stacks, and the kernels' scratch memory (as measured: docs/lab/cuda-tiers.md).
 inline constexpr uint64_t kCudaContext = uint64_t{640} << 20, kCudaScratch = uint64_t{256} << 20;
 
-// Every layer gets the same share of its experts, what is left over goes to the first layers; the n-gram
-// table comes last. kResource when `budget` does not hold what must be there: says how much is wanted, by
-// what, and which options help.
+// When not all experts fit, room for a 16th of a layer's (32 at most) is set aside, if it is no more than an
+// 8th of what is left. Every layer gets the same share of its experts, what is left over goes to the first
+// layers; the n-gram table comes last. kResource when `budget` does not hold what must be there: says how
+// much is wanted, by what, and which options help.
 Result<Plan> divide(const ops::MemoryNeeds& needs, uint64_t budget);
 
 // How hot the experts of a layer are, and which of them ought to change places.

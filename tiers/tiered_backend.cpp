@@ -1,6 +1,9 @@
 #include "tiers/tiered_backend.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <future>
 #include <string>
 
 #include "formats/format.h"
@@ -10,6 +13,9 @@ namespace {
 
 using ops::ExpertBlock;
 using ops::ExpertMatrix;
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
 const void* expert_data(const ExpertMatrix& m, int64_t e) {
   return static_cast<const std::byte*>(m.first.data) + static_cast<size_t>(e) * m.expert_bytes;
@@ -39,6 +45,28 @@ class Carver {
   std::byte* block_;
   size_t used_ = 0;
 };
+
+ops::QuantizedRows rows_from(const ops::QuantizedRows& q, int64_t first, int64_t K) {
+  if (q.codes == nullptr) return q;
+  return {q.codes + first * K, q.d + first * (K / 32), q.sums + first * (K / 16)};
+}
+
+bool same_shape(const ExpertMatrix& a, const ExpertMatrix& b) {
+  return a.first.type == b.first.type && a.first.rows == b.first.rows && a.first.cols == b.first.cols &&
+         a.first.row_bytes == b.first.row_bytes;
+}
+
+// Copies by several threads, since one does not reach the memory's speed.
+void copy_all(std::span<const ops::ReadPart> parts) {
+  constexpr size_t kThreads = 8;
+  std::vector<std::future<void>> copies;
+  for (size_t i = 0; i < std::min(kThreads, parts.size()); ++i) {
+    copies.push_back(std::async(std::launch::async, [parts, i] {
+      for (size_t k = i; k < parts.size(); k += kThreads)
+        std::memcpy(parts[k].to_host, parts[k].from, parts[k].bytes);
+    }));
+  }
+}
 
 }  // namespace
 
@@ -123,6 +151,13 @@ class TieredBackend::HostArrays {
   size_t shared_bytes_ = 0, own_bytes_ = 0;
 };
 
+// Room for experts that pass through the device, and two blocks of host memory from which they are uploaded.
+struct TieredBackend::Passing {
+  ExpertMatrix slab[3];
+  void* block[2] = {};
+  size_t block_bytes = 0;
+};
+
 TieredBackend::TieredBackend(std::unique_ptr<ops::Backend> device, std::unique_ptr<ops::Backend> host,
                              const Options& options)
     : device_(std::move(device)),
@@ -133,9 +168,14 @@ TieredBackend::TieredBackend(std::unique_ptr<ops::Backend> device, std::unique_p
 TieredBackend::~TieredBackend() {
   static_cast<void>(device_->finish());
   arrays_.reset();
-  for (const auto& [key, layer] : layers_) {
-    for (const ExpertMatrix& m : layer->slab) {
-      if (m.first.data != nullptr) device_->free(const_cast<void*>(m.first.data), bytes_of(m));
+  const auto release = [&](const ExpertMatrix& m) {
+    if (m.first.data != nullptr) device_->free(const_cast<void*>(m.first.data), bytes_of(m));
+  };
+  for (const auto& [key, layer] : layers_) std::for_each(layer->slab, layer->slab + 3, release);
+  if (passing_) {
+    std::for_each(passing_->slab, passing_->slab + 3, release);
+    for (void* p : passing_->block) {
+      if (p != nullptr) device_->free_host(p, passing_->block_bytes);
     }
   }
 }
@@ -166,10 +206,10 @@ Status TieredBackend::place_experts(std::span<ExpertMatrix* const> of_a_layer) {
   if (layers_.contains(key)) return {};
   auto layer = std::make_unique<Layer>(experts);
   const int64_t residents = plan_.resident[index];
-  for (size_t i = 0; i < 3; ++i) {
-    layer->file[i] = *of_a_layer[i];
-    if (residents == 0) continue;
-    auto slab = device_->allocate_experts(*of_a_layer[i], residents);
+  for (size_t i = 0; i < 3; ++i) layer->file[i] = *of_a_layer[i];
+  ARGON_RETURN_IF_ERROR(prepare_passing(*layer));
+  for (size_t i = 0; i < 3 && residents > 0; ++i) {
+    auto slab = device_->allocate_experts(*of_a_layer[i], residents, true);
     if (!slab.ok()) {
       for (const ExpertMatrix& m : layer->slab) {
         if (m.first.data != nullptr) device_->free(const_cast<void*>(m.first.data), bytes_of(m));
@@ -196,6 +236,8 @@ void TieredBackend::run_experts(const ExpertBlock& e) {
 }
 
 void TieredBackend::run_divided(const ExpertBlock& e, Layer& layer) {
+  if (pass_tokens_ == 0) host_->stay_ready(true);
+  pass_tokens_ = e.route.T;
   const int64_t T = e.route.T, K = e.route.K, E = e.route.E, slots = T * K;
   const int64_t H = e.gate.w.first.cols, F = e.gate.w.first.rows;
   HostArrays& a = *arrays_;
@@ -236,7 +278,9 @@ void TieredBackend::run_divided(const ExpertBlock& e, Layer& layer) {
   }
   device_->run(e.shared_down);
   device_->submit();
+  const auto asked = Clock::now();
   device_->read_end();
+  rows_.waited += seconds_since(asked);
 
   // Slots: the device's by slot of the slab, then the host's by expert, each in order of token and rank.
   std::fill_n(a.uses, E, 0);
@@ -269,8 +313,8 @@ void TieredBackend::run_divided(const ExpertBlock& e, Layer& layer) {
 
   // The device's slots are under way before the host begins with its own.
   device_->write(e.group.slot, a.slot, n(slots, sizeof(int32_t)));
+  device_->write(e.group.slot_row, a.slot_row, n(slots, sizeof(int32_t)));
   if (on_device > 0) {
-    device_->write(e.group.slot_row, a.slot_row, n(on_device, sizeof(int32_t)));
     device_->write(e.group.expert_begin, a.device_begin, n(layer.residents() + 1, sizeof(int32_t)));
     ExpertBlock d = e;
     d.gate.w = layer.slab[0], d.up.w = layer.slab[1], d.down.w = layer.slab[2];
@@ -280,14 +324,100 @@ void TieredBackend::run_divided(const ExpertBlock& e, Layer& layer) {
   }
   device_->submit();
   const int64_t on_host = slots - on_device;
-  if (on_host > 0) {
+  int64_t used = 0;
+  for (int64_t x = 0; x < E; ++x) used += a.host_begin[x + 1] > a.host_begin[x];
+  if (on_host > 0 && T > 1 && on_host >= options_.upload_rows * used && passing_ != nullptr &&
+      std::equal(layer.file, layer.file + 3, passing_->slab, same_shape)) {
+    upload_and_compute(e, layer, on_device);
+    rows_.uploaded += on_host;
+  } else if (on_host > 0) {
+    rows_.host += on_host;
+    const auto begun = Clock::now();
     compute_on_host(e, layer, on_device, on_host);
     const int64_t width = e.down.w.first.rows;
     device_->write(e.down.y + on_device * width, a.y, n(on_host * width, sizeof(float)));
+    rows_.computed += seconds_since(begun);
   }
-  pass_tokens_ = T;
   rows_.device += on_device;
-  rows_.host += on_host;
+}
+
+// Before the first divided layer of the largest is done: room as planned. Without host memory for it, the
+// host computes.
+Status TieredBackend::prepare_passing(const Layer& layer) {
+  uint64_t each = 0;
+  for (const ExpertMatrix& m : layer.file) each += ops::expert_room(m);
+  if (passing_ != nullptr || plan_.passing == 0 ||
+      each * static_cast<uint64_t>(plan_.passing) != plan_.passing_bytes)
+    return {};
+  auto p = std::make_unique<Passing>();
+  p->block_bytes = plan_.passing_bytes;
+  for (void*& block : p->block) {
+    auto got = device_->allocate_host(p->block_bytes);
+    if (!got.ok()) {
+      if (p->block[0] != nullptr) device_->free_host(p->block[0], p->block_bytes);
+      return {};
+    }
+    block = *got;
+  }
+  passing_ = std::move(p);
+  for (size_t i = 0; i < 3; ++i) {
+    ARGON_ASSIGN_OR_RETURN(passing_->slab[i], device_->allocate_experts(layer.file[i], plan_.passing, false));
+  }
+  return {};
+}
+
+// The slots behind `on_device`: their experts are uploaded some at a time, while those before are multiplied.
+void TieredBackend::upload_and_compute(const ExpertBlock& e, const Layer& layer, int64_t on_device) {
+  HostArrays& a = *arrays_;
+  const int64_t F = e.gate.w.first.rows, H = e.down.w.first.rows, E = e.route.E;
+  std::vector<int64_t> experts;
+  for (int64_t x = 0; x < E; ++x) {
+    if (a.host_begin[x + 1] > a.host_begin[x]) experts.push_back(x);
+  }
+  const size_t most = static_cast<size_t>(plan_.passing);
+  std::vector<ops::ReadPart> parts;
+  std::vector<int32_t> begin;
+  for (size_t done = 0, turn = 0; done < experts.size(); ++turn) {
+    const std::span<const int64_t> some(experts.data() + done, std::min(most, experts.size() - done));
+    parts.clear();
+    auto* to = static_cast<std::byte*>(passing_->block[turn % 2]);
+    for (const int64_t x : some) {
+      for (const ExpertMatrix& m : layer.file) {
+        parts.push_back({to, expert_data(m, x), static_cast<size_t>(m.first.rows) * m.first.row_bytes});
+        to += ops::expert_room(m);
+      }
+    }
+    copy_all(parts);
+    // The uploads of the turn before are done: its block may be filled in the next turn.
+    if (turn > 0) device_->read_end();
+    for (size_t i = 0; i < parts.size(); ++i)
+      device_->put_expert(passing_->slab[i % 3], static_cast<int64_t>(i / 3), parts[i].to_host);
+    device_->read_begin({});
+
+    const int32_t base = a.host_begin[some.front()];
+    const int64_t first = on_device + base, rows = a.host_begin[some.back() + 1] - base;
+    begin.assign(1, 0);
+    for (const int64_t x : some) begin.push_back(a.host_begin[x + 1] - base);
+    device_->write(e.group.expert_begin, begin.data(), begin.size() * sizeof(int32_t));
+    ExpertBlock d = e;
+    for (ops::MatmulGroupedArgs* m : {&d.gate, &d.up}) {
+      m->slot_row += first;
+      m->y += first * F;
+    }
+    for (ops::MatmulGroupedArgs* m : {&d.gate, &d.up, &d.down}) m->S = rows;
+    d.gate.w = passing_->slab[0], d.up.w = passing_->slab[1], d.down.w = passing_->slab[2];
+    for (ExpertMatrix* w : {&d.gate.w, &d.up.w, &d.down.w}) w->experts = static_cast<int64_t>(some.size());
+    d.act.rows = rows;
+    d.act.g += first * F, d.act.u += first * F, d.act.h += first * F;
+    d.act.out_q = rows_from(e.act.out_q, first, F);
+    d.down.x += first * F;
+    d.down.q = rows_from(e.down.q, first, F);
+    d.down.y += first * H;
+    device_->run_gated(d.gate, d.up, d.act);
+    device_->run(d.down);
+    device_->submit();
+    done += some.size();
+  }
 }
 
 void TieredBackend::compute_on_host(const ExpertBlock& e, const Layer& layer, int64_t on_device,
@@ -308,6 +438,7 @@ void TieredBackend::compute_on_host(const ExpertBlock& e, const Layer& layer, in
 }
 
 Status TieredBackend::finish() {
+  if (pass_tokens_ > 0) host_->stay_ready(false);
   Status s = device_->finish();
   if (Status h = host_->finish(); s.ok()) s = h;
   if (s.ok()) s = error_;

@@ -5,7 +5,8 @@
 //
 // A divided layer of a pass: the device routes, hands the host the chosen experts and the block's input, and
 // goes on with the shared expert; the host sorts the slots by place (the device's first) and gives the device
-// its own; both multiply; the host's rows are written behind the device's.
+// its own; both multiply; the host's rows are written behind the device's. In a long pass, which uses every
+// expert many times, the host's are uploaded instead, some at a time, the next while the last are multiplied.
 //
 // Memory: prepare() divides the budget (plan.h). Layers whose experts all fit are the device's own affair.
 #pragma once
@@ -26,6 +27,9 @@ struct Options {
   // `swap_least`, never more than `swap_most` at a time.
   uint64_t swap_per_token = uint64_t{512} << 10, swap_least = uint64_t{16} << 20;
   uint64_t swap_most = uint64_t{256} << 20;
+  // From so many rows on for each of the host's experts that a pass uses, they are uploaded to pass through
+  // the device rather than computed by the host.
+  int64_t upload_rows = 4;
 };
 
 class TieredBackend final : public ops::Backend {
@@ -39,9 +43,11 @@ class TieredBackend final : public ops::Backend {
   // The division that holds; null before the first model.
   const Plan* plan() const { return planned_ ? &plan_ : nullptr; }
   ops::Backend& device() { return *device_; }
-  // Rows of experts computed so far in divided layers, by the device and by the host.
+  // Rows of experts computed so far in divided layers, by the device and by the host, and seconds that the
+  // host has waited for the device's routing and has computed.
   struct Rows {
-    int64_t device = 0, host = 0, swaps = 0;
+    int64_t device = 0, host = 0, uploaded = 0, swaps = 0;  // uploaded: by the device, of passing experts
+    double waited = 0, computed = 0;
   };
   const Rows& rows() const { return rows_; }
 
@@ -59,8 +65,9 @@ class TieredBackend final : public ops::Backend {
     if (planned_ && !plan_.table) return static_cast<const void*>(nullptr);
     return device_->place_table(host, bytes);
   }
-  Result<ops::ExpertMatrix> allocate_experts(const ops::ExpertMatrix& like, int64_t count) override {
-    return device_->allocate_experts(like, count);
+  Result<ops::ExpertMatrix> allocate_experts(const ops::ExpertMatrix& like, int64_t count,
+                                             bool lasting) override {
+    return device_->allocate_experts(like, count, lasting);
   }
   void put_expert(const ops::ExpertMatrix& to, int64_t at, const void* host) override {
     device_->put_expert(to, at, host);
@@ -129,8 +136,11 @@ class TieredBackend final : public ops::Backend {
  private:
   struct Layer;
   class HostArrays;
+  struct Passing;
   void run_divided(const ops::ExpertBlock& e, Layer& layer);
   void compute_on_host(const ops::ExpertBlock& e, const Layer& layer, int64_t on_device, int64_t on_host);
+  Status prepare_passing(const Layer& layer);
+  void upload_and_compute(const ops::ExpertBlock& e, const Layer& layer, int64_t on_device);
   bool exchange();
 
   std::unique_ptr<ops::Backend> device_, host_;
@@ -140,10 +150,11 @@ class TieredBackend final : public ops::Backend {
   size_t placed_ = 0;                                     // layers placed of the plan's
   std::map<const void*, std::unique_ptr<Layer>> layers_;  // divided ones, by the gate's data in the file
   std::unique_ptr<HostArrays> arrays_;
-  std::vector<Layer*> order_;  // of layers_, as placed
-  size_t turn_ = 0;            // whose experts may change places first
-  uint64_t credit_ = 0;        // bytes that may change places
-  int64_t pass_tokens_ = 0;    // of the pass since the last finish; 0: none
+  std::unique_ptr<Passing> passing_;  // null: no room for any
+  std::vector<Layer*> order_;         // of layers_, as placed
+  size_t turn_ = 0;                   // whose experts may change places first
+  uint64_t credit_ = 0;               // bytes that may change places
+  int64_t pass_tokens_ = 0;           // of the pass since the last finish; 0: none
   Rows rows_;
   Status error_;
 };

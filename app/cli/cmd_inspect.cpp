@@ -41,6 +41,7 @@ Result<std::optional<GpuPlacement>> place_on_gpu(const GgufFile& file, const Mod
       p.gpu.push_back({weight_kind_name(static_cast<WeightKind>(k)), memory.weights[k]});
   }
   p.gpu.push_back({"experts", plan.resident_bytes});
+  if (plan.passing_bytes > 0) p.gpu.push_back({"experts passing through", plan.passing_bytes});
   if (plan.table) p.gpu.push_back({"n-gram table", memory.table});
   p.gpu.push_back({"sequence", memory.states});
   p.gpu.push_back({"passes", memory.passes + memory.other});

@@ -6,20 +6,23 @@
 namespace argon::cuda {
 namespace {
 
+// Blocks first .. first+blocks-1 of all matrices in order; `from` holds them alone.
 struct SplitParams {
   WeightView w;
-  int64_t matrices;
+  int64_t first, blocks;
   const uint8_t* from;
 };
 
 // A thread per block of 32; both layouts are read and written as 2-byte words.
 __global__ void split_blocks(SplitParams p) {
   const int64_t n = p.w.cols / 32, per_matrix = p.w.rows * n;
-  const int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (at >= p.matrices * per_matrix) return;
-  const int64_t e = at / per_matrix, b = at % per_matrix;
+  const int64_t i0 = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i0 >= p.blocks) return;
+  const int64_t at = p.first + i0, e = at / per_matrix, b = at % per_matrix, first_e = p.first / per_matrix;
   const int words = p.w.code_bytes / 2;
-  const auto* from = reinterpret_cast<const uint16_t*>(p.from + e * p.w.matrix_bytes) + b * (words + 1);
+  // Between matrices of the copy lies what lies between those of the file.
+  const int64_t skipped = (e - first_e) * (p.w.matrix_bytes - per_matrix * (p.w.code_bytes + 2));
+  const auto* from = reinterpret_cast<const uint16_t*>(p.from + skipped) + i0 * (words + 1);
   auto* base = const_cast<uint8_t*>(p.w.data) + e * p.w.matrix_bytes;
   reinterpret_cast<uint16_t*>(base + p.w.scales)[b] = from[0];
   auto* codes = reinterpret_cast<uint16_t*>(base) + b * words;
@@ -41,9 +44,9 @@ MatmulParams params(const ops::MatmulGroupedArgs& a, const WeightView& w) {
 
 }  // namespace
 
-void split_weights(Queue& queue, const WeightView& w, int64_t matrices, const uint8_t* copy) {
-  const SplitParams p{w, matrices, copy};
-  queue.launch(split_blocks, blocks_for(matrices * w.rows * (w.cols / 32), 256), 256, 0, p);
+void split_weights(Queue& queue, const WeightView& w, int64_t first, int64_t blocks, const uint8_t* copy) {
+  const SplitParams p{w, first, blocks, copy};
+  queue.launch(split_blocks, blocks_for(blocks, 256), 256, 0, p);
 }
 
 void run(Queue& queue, const ops::MatmulArgs& a, const WeightView& w) { dispatch(queue, params(a, w)); }

@@ -151,6 +151,18 @@ TEST_P(Tiers, AnyBudget) {
   }
 }
 
+// However few or many rows make the host's experts pass through the device.
+TEST_P(Tiers, ExpertsPassThrough) {
+  for (const int64_t rows : {0, 4, 1000000}) {
+    tiers::Options o{.budget = size.fixed + size.experts / 2};
+    o.upload_rows = rows;
+    Divided d(path, o);
+    EXPECT_EQ(d.backend().plan()->passing, 1);
+    expect_same(d, "uploads from " + std::to_string(rows) + " rows on");
+    EXPECT_EQ(d.backend().rows().uploaded > 0, rows < 1000000);
+  }
+}
+
 TEST_P(Tiers, WhileExpertsChangePlaces) {
   tiers::Options o{.budget = size.fixed + size.experts / 3};
   o.swap_per_token = o.swap_most = size.experts;
