@@ -262,23 +262,28 @@ void run(Queue& q, const ops::SwigluArgs& a) {
   if (wide(a.F, a.g, a.u, a.h, a.out_q.codes)) return each(q, swiglu_wide, a.rows * a.F / 4, a);
   each(q, swiglu, a.rows * a.F, a);
 }
-void run(Queue& q, const ops::GrApplyArgs& a) {
-  if (wide(a.H, a.x, a.b)) return each(q, gr_apply_wide, a.T * a.C * a.H / 4, a);
-  each(q, gr_apply, a.T * a.C * a.H, a);
-}
 void run(Queue& q, const ops::GrGateArgs& a) { each(q, gr_gate, a.T * (a.R > a.C ? a.R : a.C), a); }
-void run(Queue& q, const ops::GrMixArgs& a) {
-  if (a.C == 4 && wide(a.H, a.up, a.n, a.h, a.out_q.codes)) return each(q, gr_mix_wide<4>, a.T * a.H / 4, a);
+void run_general(Queue& q, const ops::GrApplyArgs& a) { each(q, gr_apply, a.T * a.C * a.H, a); }
+void run(Queue& q, const ops::GrApplyArgs& a) {
+  if (!wide(a.H, a.x, a.b)) return run_general(q, a);
+  each(q, gr_apply_wide, a.T * a.C * a.H / 4, a);
+}
+void run_general(Queue& q, const ops::GrMixArgs& a) {
   each(q, a.C == 4 ? gr_mix<4> : gr_mix<0>, a.T * a.H, a);
 }
-void run(Queue& q, const ops::MoeCombineArgs& a) {
+void run(Queue& q, const ops::GrMixArgs& a) {
+  if (a.C != 4 || !wide(a.H, a.up, a.n, a.h, a.out_q.codes)) return run_general(q, a);
+  each(q, gr_mix_wide<4>, a.T * a.H / 4, a);
+}
+void run_general(Queue& q, const ops::MoeCombineArgs& a) {
   if (a.T == 0) return;
-  const auto rows = static_cast<unsigned>(a.T);
-  if (a.K > 0 && wide(a.H, a.y, a.shared, a.out)) {
-    constexpr int kWide = 128;
-    return q.launch_early(moe_combine_wide<10>, dim3(rows, blocks_for(a.H, kWide * 4)), kWide, 0, a);
-  }
-  q.launch_early(moe_combine, dim3(rows, blocks_for(a.H, kThreads)), kThreads, 0, a);
+  q.launch_early(moe_combine, dim3(static_cast<unsigned>(a.T), blocks_for(a.H, kThreads)), kThreads, 0, a);
+}
+void run(Queue& q, const ops::MoeCombineArgs& a) {
+  if (a.T == 0 || a.K == 0 || !wide(a.H, a.y, a.shared, a.out)) return run_general(q, a);
+  constexpr int kWide = 128;
+  q.launch_early(moe_combine_wide<10>, dim3(static_cast<unsigned>(a.T), blocks_for(a.H, kWide * 4)), kWide, 0,
+                 a);
 }
 void run(Queue& q, const ops::NgramHashArgs& a) { each(q, ngram_hash, a.T, a); }
 void run(Queue& q, const ops::NgramConvArgs& a) {

@@ -168,17 +168,23 @@ __global__ void gdn_post(ops::GdnPostArgs a) {
 
 }  // namespace
 
-void run(Queue& queue, const ops::GdnPreArgs& a) {
-  if (a.s.T > 0 && a.s.D == kD && aligned(a.conv_w)) {
-    queue.launch(gdn_pre_128, dim3(blocks_for(a.s.T, kRun), blocks_for(a.s.hk + a.s.hv, 4)), 128, 0, a);
-  } else if (a.s.T > 0) {
+void run_general(Queue& queue, const ops::GdnPreArgs& a) {
+  if (a.s.T > 0) {
     queue.launch(gdn_pre, dim3(static_cast<unsigned>(a.s.T), blocks_for(a.s.hk + a.s.hv, 8)), 256, 0, a);
   }
   queue.launch(gdn_history, blocks_for(channels(a.s), 256), 256, 0, a);
 }
 
-void run(Queue& queue, const ops::GdnPostArgs& a) {
+void run(Queue& queue, const ops::GdnPreArgs& a) {
+  if (a.s.T == 0 || a.s.D != kD || !aligned(a.conv_w)) return run_general(queue, a);
+  queue.launch(gdn_pre_128, dim3(blocks_for(a.s.T, kRun), blocks_for(a.s.hk + a.s.hv, 4)), 128, 0, a);
+  queue.launch(gdn_history, blocks_for(channels(a.s), 256), 256, 0, a);
+}
+
+void run_general(Queue& queue, const ops::GdnPostArgs& a) {
   if (a.s.T > 0) queue.launch(gdn_post, blocks_for(a.s.T * a.s.hv, 8), 256, 0, a);
 }
+
+void run(Queue& queue, const ops::GdnPostArgs& a) { run_general(queue, a); }
 
 }  // namespace argon::cuda

@@ -352,17 +352,23 @@ void launch_128(Queue& queue, const ops::GdnScanArgs& a) {
 
 }  // namespace
 
-void run(Queue& queue, const ops::GdnScanArgs& a) {
+void scan_by(Queue& queue, const ops::GdnScanArgs& a, int64_t heads) {
   if (a.s.T == 0) return;
-  if (a.s.D != kD) {
-    queue.launch(gdn_scan_any, blocks_for(a.s.hv * a.s.D * 8, 128), 128, 0, a);
-  } else if (a.s.hv == 3 * a.s.hk) {
-    launch_128<3>(queue, a);
-  } else if (a.s.hv == 2 * a.s.hk) {
-    launch_128<2>(queue, a);
-  } else {
-    launch_128<1>(queue, a);
+  switch (a.s.D == kD ? heads : 0) {
+    case 3:
+      return launch_128<3>(queue, a);
+    case 2:
+      return launch_128<2>(queue, a);
+    case 1:
+      return launch_128<1>(queue, a);
+    default:
+      queue.launch(gdn_scan_any, blocks_for(a.s.hv * a.s.D * 8, 128), 128, 0, a);
   }
+}
+
+void run(Queue& queue, const ops::GdnScanArgs& a) {
+  const int64_t group = a.s.hv / a.s.hk;
+  scan_by(queue, a, group == 2 || group == 3 ? group : 1);
 }
 
 }  // namespace argon::cuda

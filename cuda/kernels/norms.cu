@@ -266,19 +266,22 @@ void run(Queue& queue, const ops::RmsNormArgs& a) {
   if (a.rows > 0) queue.launch_early(rms_norm, blocks_for(a.rows, 4), 128, 0, a);
 }
 
-void run(Queue& queue, const ops::GrNormArgs& a) {
+void run_general(Queue& queue, const ops::GrNormArgs& a) {
   const int64_t rows = a.T * a.C;
   if (rows == 0) return;
   if (a.H < 512) {
     queue.launch_early(gr_norm_small, blocks_for(rows, 4), 128, 0, a);
-  } else if (const int64_t blocks = 3 * queue.processors() / a.C * a.C;
-             a.H == 2560 && blocks > 0 && rows >= 2 * blocks) {
-    queue.launch_early(gr_norm_rows<10>, static_cast<unsigned>(blocks), 256, 0, a);
   } else if (a.H == 2560) {
     queue.launch_early(gr_norm<10>, static_cast<unsigned>(rows), 256, 0, a);
   } else {
     queue.launch_early(gr_norm<0>, static_cast<unsigned>(rows), 256, 0, a);
   }
+}
+
+void run(Queue& queue, const ops::GrNormArgs& a) {
+  const int64_t blocks = 3 * queue.processors() / a.C * a.C;
+  if (a.H != 2560 || blocks == 0 || a.T * a.C < 2 * blocks) return run_general(queue, a);
+  queue.launch_early(gr_norm_rows<10>, static_cast<unsigned>(blocks), 256, 0, a);
 }
 
 bool combined_norm(Queue& queue, const ops::MoeCombineArgs& combine, const ops::GrNormArgs& norm) {
