@@ -59,7 +59,7 @@ __global__ void gdn_pre(ops::GdnPreArgs a) {
 }
 
 constexpr int kD = 128, kEach = kD / 32;  // heads of 128: a lane holds values lane + 32*j
-constexpr int kRun = 4;                   // tokens of a warp, so a column is loaded once for them
+constexpr int kRun = 8;                   // tokens of a warp, so a column is loaded once for them
 
 // The columns from `first` - 3 on of a head's channels, all loaded before the first is used.
 struct Columns {
@@ -95,7 +95,7 @@ __device__ inline float inverse_norm(const float (&x)[kEach], float eps) {
 }
 
 // gdn_pre for heads of 128: a warp takes a key head (q and k) or a value head of kRun tokens.
-__global__ void __launch_bounds__(128, 5) gdn_pre_128(ops::GdnPreArgs a) {
+__global__ void __launch_bounds__(128) gdn_pre_128(ops::GdnPreArgs a) {
   const ops::GdnShape& s = a.s;
   const int64_t head = (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) / 32,
                 first = int64_t{blockIdx.x} * kRun;
@@ -120,24 +120,16 @@ __global__ void __launch_bounds__(128, 5) gdn_pre_128(ops::GdnPreArgs a) {
     }
     return;
   }
-  // q first, then k in the same registers.
-  q.load(a, ch, first, head * kD + lane);
-  float all_q[kRun][kEach];
-#pragma unroll
-  for (int i = 0; i < kRun; ++i) {
-#pragma unroll
-    for (int c = 0; c < kEach; ++c) all_q[i][c] = q.conv(i, c);
-  }
   Columns k;
+  q.load(a, ch, first, head * kD + lane);
   k.load(a, ch, first, (s.hk + head) * kD + lane);
   const float scale = inverse_root(kD);
 #pragma unroll
   for (int i = 0; i < kRun; ++i) {
     if (i >= count) break;
-    float kc[kEach], acc = 0.0f;
-    const float(&qc)[kEach] = all_q[i];
+    float qc[kEach], kc[kEach], acc = 0.0f;
 #pragma unroll
-    for (int c = 0; c < kEach; ++c) kc[c] = k.conv(i, c);
+    for (int c = 0; c < kEach; ++c) qc[c] = q.conv(i, c), kc[c] = k.conv(i, c);
     const float rq = inverse_norm(qc, a.eps), rk = inverse_norm(kc, a.eps);
     const int64_t at = (first + i) * s.hk + head;
 #pragma unroll
