@@ -147,6 +147,40 @@ __device__ inline void quantize32_each(const float (&x)[N], const ops::Quantized
   }
 }
 
+// The same for four blocks b0 .. b0 + 3 whose values lie four to a lane, in order: eight lanes to a block.
+__device__ inline void quantize128(const float4& x, const ops::QuantizedRows& q, int64_t b0) {
+  const int lane = lane_id();
+  const float v[4] = {x.x, x.y, x.z, x.w};
+  uint32_t bits = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) bits = max(bits, __float_as_uint(v[i]) & 0x7fffffffu);
+#pragma unroll
+  for (int s = 1; s <= 4; s *= 2) bits = max(bits, __shfl_xor_sync(kAllLanes, bits, s));
+  const float most = __uint_as_float(bits);
+  const bool zero = most < 0x1p-100f, finite = bits < 0x7f800000u;
+  const float up = zero ? 0.0f : __fdiv_rn(127.0f, most);
+  int sum = 0;
+  uint32_t word = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int code = finite ? __float2int_rn(v[i] * up) : 0;
+    sum += code;
+    word |= static_cast<uint32_t>(code & 0xff) << 8 * i;
+  }
+  reinterpret_cast<uint32_t*>(q.codes)[b0 * 8 + lane] = word;
+  sum += __shfl_xor_sync(kAllLanes, sum, 1);
+  sum += __shfl_xor_sync(kAllLanes, sum, 2);
+  if (lane % 4 == 0) q.sums[b0 * 2 + lane / 4] = static_cast<int16_t>(sum);
+  if (lane % 8 == 0) q.d[b0 + lane / 8] = zero ? 0.0f : __fdiv_rn(most, 127.0f);
+}
+
+__host__ inline bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+__device__ inline float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
+__device__ inline void store4(float* p, const float4& v) { *reinterpret_cast<float4*>(p) = v; }
+__device__ inline float4 fma4(float a, const float4& b, const float4& c) {
+  return {__fmaf_rn(a, b.x, c.x), __fmaf_rn(a, b.y, c.y), __fmaf_rn(a, b.z, c.z), __fmaf_rn(a, b.w, c.w)};
+}
+
 // A float whose order as an unsigned integer is the order of the numbers; -0 counts as +0, subnormals as 0.
 __device__ inline uint32_t order_key(float x) {
   const uint32_t u = __float_as_uint(x + 0.0f);  // flushes, and -0 + 0 = +0

@@ -66,4 +66,14 @@ bool mixed(Queue&, const ops::GrGateArgs&, const ops::MatmulArgs& up, const Weig
 bool delta(Queue&, const ops::GdnPreArgs&, const ops::GdnScanArgs&, const ops::GdnPostArgs&);
 bool combined_norm(Queue&, const ops::MoeCombineArgs&, const ops::GrNormArgs&);
 
+// Forms that run() takes for other sizes or not at all: what the parity programs compare with
+// (cuda/tests/prompt_route.h). heads: value heads a warp scans together, 0 for a state kept in memory.
+void scan_by(Queue&, const ops::GdnScanArgs&, int64_t heads);
+void run_general(Queue&, const ops::GdnPreArgs&);
+void run_general(Queue&, const ops::GdnPostArgs&);
+void run_general(Queue&, const ops::MoeCombineArgs&);
+void run_general(Queue&, const ops::GrNormArgs&);
+void run_general(Queue&, const ops::GrApplyArgs&);
+void run_general(Queue&, const ops::GrMixArgs&);
+
 }  // namespace argon::cuda

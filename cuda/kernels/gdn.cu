@@ -58,6 +58,92 @@ __global__ void gdn_pre(ops::GdnPreArgs a) {
   if (lane == 0) a.kq[t * s.hk + head] = acc;
 }
 
+constexpr int kD = 128, kEach = kD / 32;  // heads of 128: a lane holds values lane + 32*j
+constexpr int kRun = 8;                   // tokens of a warp, so a column is loaded once for them
+
+// The columns from `first` - 3 on of a head's channels, all loaded before the first is used.
+struct Columns {
+  float x[kRun + 3][kEach];
+  float4 w[kEach];
+
+  __device__ inline void load(const ops::GdnPreArgs& a, int64_t ch, int64_t first, int64_t channel) {
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) w[j] = reinterpret_cast<const float4*>(a.conv_w)[channel + 32 * j];
+#pragma unroll
+    for (int i = 0; i < kRun + 3; ++i) {
+      const int64_t at = min(first - 3 + i, a.s.T - 1);
+      const float* from = at >= 0 ? a.qkv + at * ch : a.history + (at + 3) * ch;
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) x[i][j] = from[channel + 32 * j];
+    }
+  }
+  // After the convolution, at the run's token i.
+  __device__ inline float conv(int i, int j) const {
+    float y = w[j].x * x[i][j];
+    y = __fmaf_rn(w[j].y, x[i + 1][j], y);
+    y = __fmaf_rn(w[j].z, x[i + 2][j], y);
+    y = __fmaf_rn(w[j].w, x[i + 3][j], y);
+    return silu32(y);
+  }
+};
+
+__device__ inline float inverse_norm(const float (&x)[kEach], float eps) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) sum = __fmaf_rn(x[j], x[j], sum);
+  return __fdiv_rn(1.0f, __fsqrt_rn(fold32(sum) + eps));
+}
+
+// gdn_pre for heads of 128: a warp takes a key head (q and k) or a value head of kRun tokens.
+__global__ void __launch_bounds__(128) gdn_pre_128(ops::GdnPreArgs a) {
+  const ops::GdnShape& s = a.s;
+  const int64_t head = (int64_t{blockIdx.y} * blockDim.x + threadIdx.x) / 32,
+                first = int64_t{blockIdx.x} * kRun;
+  if (head >= s.hk + s.hv) return;
+  const int64_t ch = channel_count(s);
+  const int lane = lane_id(), count = static_cast<int>(min(s.T - first, int64_t{kRun}));
+  Columns q;
+  if (head >= s.hk) {
+    const int64_t j = head - s.hk;
+    q.load(a, ch, first, (s.hk + head) * kD + lane);
+#pragma unroll
+    for (int i = 0; i < kRun; ++i) {
+      if (i >= count) break;
+      float* v = a.vc + ((first + i) * s.hv + j) * kD + lane;
+#pragma unroll
+      for (int c = 0; c < kEach; ++c) v[32 * c] = q.conv(i, c);
+    }
+    if (lane < count) {
+      const int64_t at = (first + lane) * s.hv + j;
+      a.gb[at * 2] = exp32(a.a[j] * softplus32(a.alpha[at] + a.dt[j]));
+      a.gb[at * 2 + 1] = sigmoid32(a.beta[at]);
+    }
+    return;
+  }
+  Columns k;
+  q.load(a, ch, first, head * kD + lane);
+  k.load(a, ch, first, (s.hk + head) * kD + lane);
+  const float scale = inverse_root(kD);
+#pragma unroll
+  for (int i = 0; i < kRun; ++i) {
+    if (i >= count) break;
+    float qc[kEach], kc[kEach], acc = 0.0f;
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) qc[c] = q.conv(i, c), kc[c] = k.conv(i, c);
+    const float rq = inverse_norm(qc, a.eps), rk = inverse_norm(kc, a.eps);
+    const int64_t at = (first + i) * s.hk + head;
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) {
+      const float qi = (qc[c] * rq) * scale, ki = kc[c] * rk;
+      a.qn[at * kD + lane + 32 * c] = qi;
+      a.kn[at * kD + lane + 32 * c] = ki;
+      acc = __fmaf_rn(ki, qi, acc);
+    }
+    acc = fold32(acc);
+    if (lane == 0) a.kq[at] = acc;
+  }
+}
+
 // After gdn_pre: the last 3 columns become the history; oldest first, so nothing is read after it was
 // replaced.
 __global__ void gdn_history(ops::GdnPreArgs a) {
@@ -82,15 +168,23 @@ __global__ void gdn_post(ops::GdnPostArgs a) {
 
 }  // namespace
 
-void run(Queue& queue, const ops::GdnPreArgs& a) {
+void run_general(Queue& queue, const ops::GdnPreArgs& a) {
   if (a.s.T > 0) {
     queue.launch(gdn_pre, dim3(static_cast<unsigned>(a.s.T), blocks_for(a.s.hk + a.s.hv, 8)), 256, 0, a);
   }
   queue.launch(gdn_history, blocks_for(channels(a.s), 256), 256, 0, a);
 }
 
-void run(Queue& queue, const ops::GdnPostArgs& a) {
+void run(Queue& queue, const ops::GdnPreArgs& a) {
+  if (a.s.T == 0 || a.s.D != kD || !aligned(a.conv_w)) return run_general(queue, a);
+  queue.launch(gdn_pre_128, dim3(blocks_for(a.s.T, kRun), blocks_for(a.s.hk + a.s.hv, 4)), 128, 0, a);
+  queue.launch(gdn_history, blocks_for(channels(a.s), 256), 256, 0, a);
+}
+
+void run_general(Queue& queue, const ops::GdnPostArgs& a) {
   if (a.s.T > 0) queue.launch(gdn_post, blocks_for(a.s.T * a.s.hv, 8), 256, 0, a);
 }
+
+void run(Queue& queue, const ops::GdnPostArgs& a) { run_general(queue, a); }
 
 }  // namespace argon::cuda

@@ -213,16 +213,17 @@ __device__ inline void post_head(const ops::GdnPostArgs& a, int64_t head) {
   const float r = inverse_rms(fold32(acc), kD, a.eps);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const float y = ((o[i] * r) * a.norm_w[32 * i + lane]) * sigmoid32(z[i]);
-    a.y[head * kD + 32 * i + lane] = y;
-    if (a.out_q.codes != nullptr) quantize32(y, a.out_q, head * kEach + i);
+    o[i] = ((o[i] * r) * a.norm_w[32 * i + lane]) * sigmoid32(z[i]);
+    a.y[head * kD + 32 * i + lane] = o[i];
   }
+  if (a.out_q.codes != nullptr) quantize32_each<kEach>(o, a.out_q, head * kEach, 1);
 }
 
-__global__ void __launch_bounds__(kWarps * 32) gdn_post_one(ops::GdnPostArgs a) {
+// Any number of tokens.
+__global__ void __launch_bounds__(kWarps * 32) gdn_post_heads(ops::GdnPostArgs a) {
   begin_early();
   const int64_t head = int64_t{blockIdx.x} * kWarps + warp_id();
-  if (head < a.s.hv) post_head(a, head);
+  if (head < a.s.T * a.s.hv) post_head(a, head);
 }
 
 // gdn_post, and in further blocks the history.
@@ -240,7 +241,6 @@ __global__ void __launch_bounds__(kWarps * 32) delta_post(DeltaParams p) {
 }
 
 bool fits(const ops::GdnShape& s) { return s.T == 1 && s.D == kD; }
-bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 }  // namespace
 
@@ -258,8 +258,8 @@ bool gdn_one(Queue& queue, const ops::GdnScanArgs& a) {
 }
 
 bool gdn_one(Queue& queue, const ops::GdnPostArgs& a) {
-  if (!fits(a.s)) return false;
-  queue.launch_early(gdn_post_one, blocks_for(a.s.hv, kWarps), kWarps * 32, 0, a);
+  if (a.s.D != kD || a.s.T < 1 || reinterpret_cast<uintptr_t>(a.out_q.sums) % 4 != 0) return false;
+  queue.launch_early(gdn_post_heads, blocks_for(a.s.T * a.s.hv, kWarps), kWarps * 32, 0, a);
   return true;
 }
 

@@ -90,6 +90,53 @@ __global__ void __launch_bounds__(256) gr_norm(ops::GrNormArgs a) {
   }
 }
 
+// H = 256*kOwn, many tokens: a block keeps one stream's weights and takes every (gridDim.x / C)-th token of
+// that stream, the next one's values on their way while this one is worked on. gridDim.x is a multiple of C.
+template <int kOwn>
+__global__ void __launch_bounds__(256, 3) gr_norm_rows(ops::GrNormArgs a) {
+  __shared__ float parts[2][8];
+  start_dependents();
+  const int64_t c = blockIdx.x % a.C, step = gridDim.x / a.C;
+  const int tid = static_cast<int>(threadIdx.x);
+  float scale[kOwn], v[kOwn], b[kOwn], inj = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) scale[i] = a.w[c * a.H + tid + 256 * i];
+  wait_for_earlier();
+  const auto load = [&](int64_t t, float(&to)[kOwn], float(&to_b)[kOwn]) {
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) to[i] = a.x[(t * a.C + c) * a.H + tid + 256 * i];
+    if (a.b == nullptr) return;
+    inj = a.inj[t * a.C + c];
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) to_b[i] = a.b[t * a.H + tid + 256 * i];
+  };
+  int64_t t = blockIdx.x / a.C;
+  if (t >= a.T) return;
+  load(t, v, b);
+  for (int buffer = 0;; buffer ^= 1) {
+    const int64_t u = t * a.C + c, next = t + step;
+    if (a.b != nullptr) {
+      const float g = __fdiv_rn(2.0f, 1.0f + exp32(-inj));
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        v[i] = __fmaf_rn(g, b[i], v[i]);
+        a.x[u * a.H + tid + 256 * i] = v[i];
+      }
+    }
+    float then[kOwn];
+    if (next < a.T) load(next, then, b);
+    float acc = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) acc = __fmaf_rn(v[i], v[i], acc);
+    const float r = inverse_rms(block_fold256(acc, parts[buffer]), a.H, a.eps);
+    write_row(a, u, v, r, scale);
+    if (next >= a.T) return;
+    t = next;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) v[i] = then[i];
+  }
+}
+
 struct CombinedNorm {
   ops::MoeCombineArgs combine;
   ops::GrNormArgs norm;
@@ -219,7 +266,7 @@ void run(Queue& queue, const ops::RmsNormArgs& a) {
   if (a.rows > 0) queue.launch_early(rms_norm, blocks_for(a.rows, 4), 128, 0, a);
 }
 
-void run(Queue& queue, const ops::GrNormArgs& a) {
+void run_general(Queue& queue, const ops::GrNormArgs& a) {
   const int64_t rows = a.T * a.C;
   if (rows == 0) return;
   if (a.H < 512) {
@@ -229,6 +276,12 @@ void run(Queue& queue, const ops::GrNormArgs& a) {
   } else {
     queue.launch_early(gr_norm<0>, static_cast<unsigned>(rows), 256, 0, a);
   }
+}
+
+void run(Queue& queue, const ops::GrNormArgs& a) {
+  const int64_t blocks = 3 * queue.processors() / a.C * a.C;
+  if (a.H != 2560 || blocks == 0 || a.T * a.C < 2 * blocks) return run_general(queue, a);
+  queue.launch_early(gr_norm_rows<10>, static_cast<unsigned>(blocks), 256, 0, a);
 }
 
 bool combined_norm(Queue& queue, const ops::MoeCombineArgs& combine, const ops::GrNormArgs& norm) {

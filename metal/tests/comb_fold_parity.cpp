@@ -1,6 +1,7 @@
 // comb_fold_parity [T] [grvec]: the folded kernels of prompt.metal against combine, apply and norm done apart
 // by the scalar references, word by word; grvec sets the product's kernels against the lab's baselines, in
-// time (GPU) or counted work (executor). Without arguments: every size that takes under a minute.
+// time (GPU) or counted work (executor). Without arguments: every size that takes under a minute. --backend
+// cuda: the CUDA kernels instead (cuda/tests/prompt_route.h).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -9,6 +10,9 @@
 #include "base/fp_env.h"
 #include "base/half.h"
 #include "metal/tests/comb_run.h"
+#ifdef ARGON_CUDA
+#include "cuda/tests/prompt_route.h"
+#endif
 
 namespace argon::metal {
 namespace {
@@ -17,7 +21,7 @@ struct Options {
   std::vector<std::string> words;  // T and grvec, in any order
   std::vector<uint32_t> T;
   bool grvec = false, ci = false, checks = false;
-  std::string report;
+  std::string report, backend = "metal";
 };
 
 class Program {
@@ -215,6 +219,38 @@ Status Program::compare_in_pairs(const std::vector<uint32_t>& T) {
   return {};
 }
 
+std::vector<std::pair<CombSize, Absent>> cases(const Options& o) {
+  std::vector<std::pair<CombSize, Absent>> all;
+  std::vector<uint32_t> T = o.T;
+  if (T.empty()) T = o.ci ? std::vector<uint32_t>{1, 7} : std::vector<uint32_t>{1, 7, 64, 512, 1024, 2048};
+  for (const uint32_t t : T) all.push_back({{t, 4, 2560, 10}, Absent::kRandom});
+  if (!o.T.empty()) return all;
+  for (const Absent a : {Absent::kNone, Absent::kAll, Absent::kFirst, Absent::kLast, Absent::kAlternating})
+    all.push_back({{3, 4, 2560, 10}, a});
+  for (uint32_t topk = 1; topk <= 20; ++topk) all.push_back({{2, 4, 2560, topk}, Absent::kRandom});
+  for (const uint32_t n : {128u, 129u, 256u, 511u, 512u, 1000u, 2560u}) {
+    for (const uint32_t C : {1u, 2u, 3u, 4u, 5u}) all.push_back({{5, C, n, 10}, Absent::kRandom});
+    for (const uint32_t topk : {1u, 16u, 17u}) all.push_back({{3, 4, n, topk}, Absent::kAlternating});
+  }
+  return all;
+}
+
+int run_cuda(const Options& o) {
+#ifdef ARGON_CUDA
+  testing::CombRoute route{{}, {}, o.report};
+  if (o.grvec) {
+    route.ab = o.T.empty() ? std::vector<uint32_t>{512, 1024, 2048} : o.T;
+    for (const uint32_t t : route.ab) route.cases.push_back({{t, 4, 2560, 10}, Absent::kRandom});
+  } else {
+    for (const auto& [size, absent] : cases(o)) route.cases.push_back({size, absent});
+  }
+  return testing::comb_fold_on_cuda(route);
+#else
+  static_cast<void>(o);
+  return std::fprintf(stderr, "this build has no CUDA backend: cmake --preset cuda makes one\n"), 1;
+#endif
+}
+
 int run(Options o) {
   for (const std::string& w : o.words) {
     uint32_t t = 0;
@@ -225,6 +261,7 @@ int run(Options o) {
     else
       return std::fprintf(stderr, "'%s' is neither a token count nor grvec\n", w.c_str()), 2;
   }
+  if (o.backend == "cuda") return run_cuda(o);
   DeviceOptions d;
   d.checks = o.checks;
   Result<std::unique_ptr<Device>> device = Device::open(d);
@@ -248,20 +285,10 @@ int run(Options o) {
       const Status s = program.compare_in_pairs(T);
       if (!s.ok()) return std::fprintf(stderr, "%s\n", s.message().c_str()), 1;
     }
-    return report.finish(o.report, **device);
+    return report.finish(o.report, (*device)->description());
   }
-  if (T.empty()) T = o.ci ? std::vector<uint32_t>{1, 7} : std::vector<uint32_t>{1, 7, 64, 512, 1024, 2048};
-  for (const uint32_t t : T) program.check({t, 4, 2560, 10}, Absent::kRandom);
-  if (o.T.empty()) {
-    for (const Absent a : {Absent::kNone, Absent::kAll, Absent::kFirst, Absent::kLast, Absent::kAlternating})
-      program.check({3, 4, 2560, 10}, a);
-    for (uint32_t topk = 1; topk <= 20; ++topk) program.check({2, 4, 2560, topk}, Absent::kRandom);
-    for (const uint32_t n : {128u, 129u, 256u, 511u, 512u, 1000u, 2560u}) {
-      for (const uint32_t C : {1u, 2u, 3u, 4u, 5u}) program.check({5, C, n, 10}, Absent::kRandom);
-      for (const uint32_t topk : {1u, 16u, 17u}) program.check({3, 4, n, topk}, Absent::kAlternating);
-    }
-  }
-  return report.finish(o.report, **device);
+  for (const auto& [size, absent] : cases(o)) program.check(size, absent);
+  return report.finish(o.report, (*device)->description());
 }
 
 }  // namespace
@@ -275,6 +302,8 @@ int main(int argc, char** argv) {
   app.add_flag("--ab", o.grvec, "the same as grvec");
   app.add_flag("--ci", o.ci, "T = 1 and 7 only");
   app.add_flag("--checks", o.checks, "executor: check every access");
+  app.add_option("--backend", o.backend, "metal (a Mac's GPU, or the executor) or cuda")
+      ->check(CLI::IsMember({"metal", "cuda"}));
   app.add_option("--report", o.report, "write the result as a Markdown page");
   CLI11_PARSE(app, argc, argv);
   const argon::ScopedFlushSubnormals flush;

@@ -1,6 +1,6 @@
 // gdn_prompt_parity: the GDN prompt kernels against the scalar reference, word by word, and the two head
 // schedules against each other in time (GPU) or counted work (executor). Without arguments: every size that
-// takes under a minute.
+// takes under a minute. --backend cuda: the CUDA kernels instead (cuda/tests/prompt_route.h).
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -8,6 +8,9 @@
 
 #include "base/fp_env.h"
 #include "metal/tests/gdn_run.h"
+#ifdef ARGON_CUDA
+#include "cuda/tests/prompt_route.h"
+#endif
 
 namespace argon::metal {
 namespace {
@@ -17,7 +20,7 @@ struct Options {
   std::vector<std::string> shapes;
   bool ci = false, ab = false, checks = false;
   int layers = 36;
-  std::string report;
+  std::string report, backend = "metal";
 };
 
 struct Program {
@@ -222,7 +225,25 @@ std::vector<GdnSize> sizes(const Options& o) {
   return out;
 }
 
+int run_cuda(const Options& o) {
+#ifdef ARGON_CUDA
+  Options options = o;
+  testing::GdnRoute route{{}, {}, o.layers, o.report};
+  if (o.ab) {
+    if (options.T.empty()) options.T = {512, 1024, 2048};
+    options.shapes = {"16,48"};
+    route.ab = options.T;
+  }
+  route.sizes = sizes(options);
+  return testing::gdn_prompt_on_cuda(route);
+#else
+  static_cast<void>(o);
+  return std::fprintf(stderr, "this build has no CUDA backend: cmake --preset cuda makes one\n"), 1;
+#endif
+}
+
 int run(const Options& o) {
+  if (o.backend == "cuda") return run_cuda(o);
   DeviceOptions d;
   d.checks = o.checks;
   Result<std::unique_ptr<Device>> device = Device::open(d);
@@ -248,10 +269,10 @@ int run(const Options& o) {
     for (const GdnSize& s : sizes(options)) {
       if ((*device)->is_gpu() || s.T <= 64) check(p, s);
     }
-    if (!report.all_passed()) return report.finish(o.report, **device);
+    if (!report.all_passed()) return report.finish(o.report, (*device)->description());
     const Status s = (*device)->is_gpu() ? time_pairs(p, options) : count_work(p, options);
     if (!s.ok()) return std::fprintf(stderr, "%s\n", s.message().c_str()), 1;
-    return report.finish(o.report, **device);
+    return report.finish(o.report, (*device)->description());
   }
   for (const GdnSize& s : sizes(options)) {
     check(p, s);
@@ -260,7 +281,7 @@ int run(const Options& o) {
       if (s.T > 3) check_cut(p, s, s.T / 2);
     }
   }
-  return report.finish(o.report, **device);
+  return report.finish(o.report, (*device)->description());
 }
 
 }  // namespace
@@ -268,7 +289,7 @@ int run(const Options& o) {
 
 int main(int argc, char** argv) {
   argon::metal::Options o;
-  CLI::App app("Metal GDN prompt kernels against the scalar reference");
+  CLI::App app("GDN prompt kernels against the scalar reference");
   app.add_option("-T,--T", o.T, "tokens per pass (default: 1 3 16 17 32 37 300 512 1024 2048)");
   app.add_option("--shape", o.shapes, "key and value heads, as 16,48; may be repeated")
       ->allow_extra_args(false);
@@ -276,6 +297,8 @@ int main(int argc, char** argv) {
   app.add_flag("--ab", o.ab, "plain against grouped schedule: time on a GPU, counted work on the executor");
   app.add_flag("--checks", o.checks, "executor: check every access");
   app.add_option("--layers", o.layers, "dispatches per timed sample");
+  app.add_option("--backend", o.backend, "metal (a Mac's GPU, or the executor) or cuda")
+      ->check(CLI::IsMember({"metal", "cuda"}));
   app.add_option("--report", o.report, "write the result as a Markdown page");
   CLI11_PARSE(app, argc, argv);
   const argon::ScopedFlushSubnormals flush;

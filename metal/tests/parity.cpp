@@ -139,9 +139,9 @@ void Report::table(const std::string& caption, const std::vector<std::string>& h
   tables_ += t + "\n\n";
 }
 
-Status Report::write(const std::string& path, const Device& device) const {
+Status Report::write(const std::string& path, const std::string& device) const {
   std::ofstream out(path);
-  out << "# " << title_ << "\n\n- machine: " << machine() << "\n- device: " << device.description()
+  out << "# " << title_ << "\n\n- machine: " << machine() << "\n- device: " << device
       << "\n- commit: " << command_output("git rev-parse --short HEAD 2>/dev/null")
       << "\n- verdict: " << passed_ << " cases equal, " << failed_ << " different: **"
       << (all_passed() ? "PASS" : "FAIL") << "**\n\n"
@@ -151,7 +151,7 @@ Status Report::write(const std::string& path, const Device& device) const {
   return {};
 }
 
-int Report::finish(const std::string& path, const Device& device) const {
+int Report::finish(const std::string& path, const std::string& device) const {
   std::printf("%d passed, %d failed\n", passed_, failed_);
   if (!path.empty()) {
     const Status s = write(path, device);

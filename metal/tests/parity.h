@@ -52,6 +52,12 @@ class Verdict {
     if (!got.guards_intact()) fail(std::string(what) + ": written outside its buffer");
     if (got.size() != wanted.size()) fail(std::string(what) + ": sizes differ");
   }
+  // Words that were copied from a device.
+  template <class T>
+  void equal(const char* what, const std::vector<T>& got, const std::vector<T>& wanted) {
+    if (got.size() != wanted.size()) return fail(std::string(what) + ": sizes differ");
+    words(what, got.data(), wanted.data(), sizeof(T), wanted.size());
+  }
   void status(const char* what, const Status& s) {
     if (!s.ok()) fail(std::string(what) + ": " + s.message());
   }
@@ -75,8 +81,8 @@ class Report {
              const std::vector<std::vector<std::string>>& rows);
   bool all_passed() const { return failed_ == 0 && passed_ > 0; }
   // A Markdown page: machine, commit, cases, tables, verdict.
-  Status write(const std::string& path, const Device& device) const;
-  int finish(const std::string& path, const Device& device) const;  // the exit code
+  Status write(const std::string& path, const std::string& device) const;
+  int finish(const std::string& path, const std::string& device) const;  // the exit code
 
  private:
   std::string title_, cases_, tables_;
