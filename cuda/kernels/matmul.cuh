@@ -30,6 +30,7 @@ bool matmul_gated(Queue&, const MatmulParams (&a)[2], const float* const (&g)[2]
 bool matmul_prompt(Queue&, const MatmulParams&);
 bool matmul_tiles(Queue&, const MatmulParams&);
 bool matmul_groups(Queue&, const MatmulParams&);
+bool matmul_floats(Queue&, const MatmulParams&);
 
 #if defined(__CUDACC__)
 
