@@ -115,7 +115,13 @@ void bench_products(CudaBackend& b) {
                          Shape{WeightType::kF32, 48, 2560, 0}, Shape{WeightType::kF32, 4, 10240, 0}}) {
     const ops::WeightMatrix w = random_weights(b, s.type, s.M, s.K, std::max<int64_t>(s.experts, 1));
     for (int64_t T : {512, 2048}) {
-      double us = 0;
+      double us = 0, portable = 0;
+      const auto time = [&](int calls, auto f) {
+        b.queue().use_groups(false);
+        portable = microseconds(b, calls, f);
+        b.queue().use_groups(true);
+        us = microseconds(b, calls, f);
+      };
       const int64_t rows = s.experts > 0 ? T * slots : T;
       const ops::QuantizedRows q = quantized(b, x, s.experts > 0 && s.K == 640 ? rows : T, s.K);
       if (s.experts > 0) {
@@ -138,14 +144,14 @@ void bench_products(CudaBackend& b) {
                                        s.K == 640 ? nullptr : from,
                                        y,
                                        rows};
-        us = microseconds(b, 4, [&] { b.run(a); });
+        time(4, [&] { b.run(a); });
       } else {
-        us = microseconds(b, 8, [&] { b.run(ops::MatmulArgs{w, x, q, y, T, s.M}); });
+        time(8, [&] { b.run(ops::MatmulArgs{w, x, q, y, T, s.M}); });
       }
-      std::printf("%-8s %6lld x %6lld%s T %5lld: %8.1f us, %6.1f T op/s\n",
+      std::printf("%-8s %6lld x %6lld%s T %5lld: %8.1f us, %6.1f T op/s (without warpgroups %8.1f us)\n",
                   std::string(weight_type_name(s.type)).c_str(), static_cast<long long>(s.M),
                   static_cast<long long>(s.K), s.experts > 0 ? " experts" : "", static_cast<long long>(T), us,
-                  2e-6 * static_cast<double>(s.M * s.K * rows) / us);
+                  2e-6 * static_cast<double>(s.M * s.K * rows) / us, portable);
     }
   }
 }

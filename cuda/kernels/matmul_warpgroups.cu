@@ -515,18 +515,9 @@ bool matmul_groups(Queue& queue, const MatmulParams& a) {
   // Eight segments with blocks in each; words of two scales; row numbers times n in 32 bits.
   if (!there || n < 8 || n % 2 != 0 || a.T * n >= int64_t{1} << 32 || a.w.rows >= int64_t{1} << 31)
     return false;
-  switch (a.w.type) {
-    case WeightType::kQ8_0:
-      return a.w.split && launch_groups<GroupQ8_0>(queue, a);
-    case WeightType::kQ4_0:
-      return a.w.split && launch_groups<GroupNibbles<false>>(queue, a);
-    case WeightType::kIQ4_NL:
-      return a.w.split && launch_groups<GroupNibbles<true>>(queue, a);
-    case WeightType::kQ4_K:
-      return reinterpret_cast<uintptr_t>(a.w.data) % 16 == 0 && launch_groups<GroupQ4_K>(queue, a);
-    default:
-      return false;
-  }
+  // Other types and the few rows of an expert are faster with matmul_tiles.cu.
+  return a.w.type == WeightType::kQ8_0 && a.w.split && a.expert_begin == nullptr && a.T > 64 &&
+         launch_groups<GroupQ8_0>(queue, a);
 }
 
 }  // namespace argon::cuda

@@ -85,6 +85,12 @@ TEST(CudaMatmulParity, Quantize) { check_cuda_parity(ops::quantize_cases()); }
 TEST(CudaMatmulParity, Matmul) { check_cuda_parity(ops::matmul_cases()); }
 TEST(CudaMatmulParity, MatmulGrouped) { check_cuda_parity(ops::matmul_grouped_cases()); }
 TEST(CudaMatmulParity, Large) { check_cuda_parity(large_cases()); }
+TEST(CudaMatmulParity, LargeWithoutWarpgroups) {
+  if (cuda_backend() == nullptr) GTEST_SKIP() << "no CUDA device of compute capability 8.0 or newer";
+  cuda_backend()->queue().use_groups(false);
+  check_cuda_parity(large_cases());
+  cuda_backend()->queue().use_groups(true);
+}
 TEST(CudaMatmulParity, LargeGrouped) { check_cuda_parity(large_grouped_cases()); }
 
 }  // namespace
