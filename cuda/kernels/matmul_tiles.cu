@@ -10,7 +10,6 @@
 // Minima need the sums of the codes of x, which come with the steps.
 //
 // Bound: 3 float operations (scale product, conversion, fma; 5 with a minimum) per output and block of 32.
-#include <algorithm>
 #include <type_traits>
 
 #include "cuda/kernels/blocks.cuh"
@@ -25,9 +24,8 @@ constexpr float kMagicFloat = 12582912.0f;
 
 struct TileParams {
   MatmulParams m;
-  float* partial;  // not null: K in its segments, whose sums go to partial[segment][t][row]
-  // Tiles of W's rows; tiles of rows of x or experts; all of them, in each segment if K is split.
-  int tiles_m, tiles_y, items;
+  // Not null: blockIdx.z is a segment of K, whose sums go to partial[segment][t][row].
+  float* partial;
 };
 
 __device__ inline unsigned shared_at(const void* p) {
@@ -234,44 +232,8 @@ struct Shared {
   typename Type::Steps steps[kWarpsN];  // of each row of warps
 };
 
-// What a block works on next. Dense: a tile of W's rows, a tile of rows of x, and, if K is split, a segment.
-// Grouped: a tile of W's rows of an expert with kCols of its slots at a time.
-template <int kCols>
-struct Work {
-  int item, t0, stop, m0, part, begin, end;
-  const uint8_t* data;
-
-  __device__ void start(const TileParams& p, int n) {
-    item = static_cast<int>(blockIdx.x) - static_cast<int>(gridDim.x);
-    next_item(p, n);
-  }
-  __device__ bool valid(const TileParams& p) const { return item < p.items; }
-  __device__ void next(const TileParams& p, int n) {
-    t0 += kCols;
-    if (t0 >= stop) next_item(p, n);
-  }
-  // The next one of this block's that is not empty.
-  __device__ void next_item(const TileParams& p, int n) {
-    const MatmulParams& a = p.m;
-    const bool grouped = a.expert_begin != nullptr;
-    do {
-      item += static_cast<int>(gridDim.x);
-      if (item >= p.items) return;
-      const int y = item / p.tiles_m % p.tiles_y;
-      part = item / p.tiles_m / p.tiles_y;
-      m0 = item % p.tiles_m * kRows;
-      t0 = grouped ? a.expert_begin[y] : y * kCols;
-      stop = grouped ? a.expert_begin[y + 1] : min(t0 + kCols, static_cast<int>(a.T));
-      data = a.w.data + (grouped ? y * a.w.matrix_bytes : 0);
-    } while (t0 >= stop);
-    const bool split = p.partial != nullptr;
-    begin = split ? segment_start(n, part) : 0;
-    end = split ? segment_start(n, part + 1) : n;
-  }
-};
-
-// As many blocks as run at once, each going from tile to tile with the next tile's first stages under way.
-// kRagged: tiles need not be full, columns in eights are left out.
+// Dense: blockIdx.y is a tile of rows of x. Grouped: blockIdx.y is an expert, whose slots are taken tile by
+// tile. kRagged: tiles need not be full, columns in eights are left out (code for each number of them).
 template <class Type, int kWarpsN, bool kRagged>
 __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_tiles(TileParams params) {
   using Memory = Shared<Type, kWarpsN>;
@@ -280,33 +242,34 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
   extern __shared__ __align__(256) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
   const MatmulParams& a = params.m;
-  const int n = static_cast<int>(a.w.cols / 32), tid = static_cast<int>(threadIdx.x), lane = lane_id();
+  const bool grouped = a.expert_begin != nullptr;
+  const int first_slot = grouped ? a.expert_begin[blockIdx.y] : static_cast<int>(blockIdx.y) * kCols;
+  const int stop = grouped ? a.expert_begin[blockIdx.y + 1] : min(first_slot + kCols, static_cast<int>(a.T));
+  const uint8_t* data = a.w.data + (grouped ? blockIdx.y * a.w.matrix_bytes : 0);
+  const int m0 = static_cast<int>(blockIdx.x) * kRows, n = static_cast<int>(a.w.cols / 32);
+  const int tid = static_cast<int>(threadIdx.x), lane = lane_id();
+  const int part = static_cast<int>(blockIdx.z);
   const bool split = params.partial != nullptr;
+  const int begin = split ? segment_start(n, part) : 0, end = split ? segment_start(n, part + 1) : n;
   const int warp_col = warp_id() / kWarpsM * 64;
 
-  // The stages on their way: the rows of x that this thread copies chunks of.
-  Work<kCols> coming;
-  coming.start(params, n);
-  int coming_b0 = 0, coming_slot = 0;
-  constexpr int kMine = kCols * kChunks / kThreads, kSteps = kCols * kBlocks / kThreads;
-  uint32_t from[kMine], step_from[kSteps];
-  const auto aim = [&] {
-    const int count = min(coming.stop - coming.t0, kCols);
+  for (int t0 = first_slot; t0 < stop; t0 += kCols) {
+    const int count = min(stop - t0, kCols);
+    // The rows of x that this thread copies chunks of.
+    constexpr int kMine = kCols * kChunks / kThreads, kSteps = kCols * kBlocks / kThreads;
+    uint32_t from[kMine];
     const auto row_of = [&](int col) {
-      const int t = coming.t0 + min(col, count - 1);
+      const int t = t0 + min(col, count - 1);
       return static_cast<uint32_t>(a.slot_row != nullptr ? a.slot_row[t] : t) * static_cast<uint32_t>(n);
     };
 #pragma unroll
     for (int j = 0; j < kMine; ++j) from[j] = row_of(tid / kChunks + j * (kThreads / kChunks));
+    uint32_t step_from[kSteps];
 #pragma unroll
     for (int j = 0; j < kSteps; ++j) step_from[j] = row_of(tid / kBlocks + j * (kThreads / kBlocks));
-    coming_b0 = coming.begin;
-  };
-  const auto fetch = [&] {
-    if (coming.valid(params)) {
-      auto& s = memory.stages[coming_slot];
-      const int c = tid % kChunks, b0 = coming_b0, end = coming.end;
-      const int count = kRagged ? min(coming.stop - coming.t0, kCols) : kCols;
+    const auto fetch = [&](int b0, int slot) {
+      auto& s = memory.stages[slot];
+      const int c = tid % kChunks;
 #pragma unroll
       for (int j = 0; j < kMine; ++j) {
         const int col = tid / kChunks + j * (kThreads / kChunks);
@@ -322,104 +285,126 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
         copy_async<4>(&s.d[b][col], a.q.d + at, b0 + b < end);
         if constexpr (Type::kMin) copy_async<4>(&s.sums[b][col], a.q.sums + 2 * at, b0 + b < end);
       }
-      Type::template fetch<kThreads>(s.w, a.w, coming.data, coming.m0, b0, n);
-      coming_b0 += kBlocks;
-      if (coming_b0 >= end) {
-        coming.next(params, n);
-        if (coming.valid(params)) aim();
-      }
-    }
-    coming_slot = coming_slot + 1 == kStages ? 0 : coming_slot + 1;
-    asm volatile("cp.async.commit_group;");
-  };
-  if (coming.valid(params)) aim();
-#pragma unroll 1
-  for (int s = 0; s < kStages - 1; ++s) fetch();
+      Type::template fetch<kThreads>(s.w, a.w, data, m0, b0, n);
+    };
 
-  Work<kCols> now;
-  int slot = 0;
-  for (now.start(params, n); now.valid(params); now.next(params, n)) {
-    const int count = min(now.stop - now.t0, kCols), end = now.end;
-    float acc[2][8][4], total[2][8][4];
+    // The tile with its first kEights * 8 columns of each warp, whose code has no conditions in its blocks.
+    const auto tile = [&](auto eights) {
+      constexpr int kEights = decltype(eights)::value;
+      float acc[2][kEights][4], total[2][kEights][4];
 #pragma unroll
-    for (int i = 0; i < 64; ++i) {
-      // -0 + x is x, whatever x is.
-      acc[i / 32][i / 4 % 8][i % 4] = total[i / 32][i / 4 % 8][i % 4] = -0.0f;
-    }
-    int segment = split ? now.part : 0, segment_begin = now.begin;
+      for (int i = 0; i < 8 * kEights; ++i) {
+        // -0 + x is x, whatever x is.
+        acc[i / 4 / kEights][i / 4 % kEights][i % 4] = total[i / 4 / kEights][i / 4 % kEights][i % 4] = -0.0f;
+      }
+#pragma unroll
+      for (int s = 0; s < kStages - 1; ++s) {
+        if (begin + s * kBlocks < end) fetch(begin + s * kBlocks, s);
+        asm volatile("cp.async.commit_group;");
+      }
+      int segment = split ? part : 0, segment_begin = begin, slot = 0;
 
-    for (int b0 = now.begin; b0 < end; b0 += kBlocks) {
-      asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
-      __syncthreads();
-      fetch();
-      const auto& s = memory.stages[slot];
-      slot = slot + 1 == kStages ? 0 : slot + 1;
-      if (warp_col >= count) continue;
-      auto& steps = memory.steps[warp_id() / kWarpsM];
-      Type::prepare(s.w, steps);
-      const int col0 = warp_col + lane / 16 * 8 + lane % 8;
-      const unsigned x_at = shared_at(&s.x[col0][(lane / 8 % 2 ^ (col0 & 7)) * 16]);
-      const int blocks = min(kBlocks, end - b0);
+      for (int b0 = begin; b0 < end; b0 += kBlocks) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
+        __syncthreads();
+        const int ahead = b0 + (kStages - 1) * kBlocks;
+        if (ahead < end) fetch(ahead, slot == 0 ? kStages - 1 : slot - 1);
+        asm volatile("cp.async.commit_group;");
+        const auto& s = memory.stages[slot];
+        slot = slot + 1 == kStages ? 0 : slot + 1;
+        if (warp_col >= count) continue;
+        auto& steps = memory.steps[warp_id() / kWarpsM];
+        Type::prepare(s.w, steps);
+        const int col0 = warp_col + lane / 16 * 8 + lane % 8;
+        const unsigned x_at = shared_at(&s.x[col0][(lane / 8 % 2 ^ (col0 & 7)) * 16]);
+        const int blocks = min(kBlocks, end - b0);
 
-      // One block of 32; the first of a segment closes the one before.
-      const auto block = [&](int k, auto is_first) {
-        constexpr bool kFirst = decltype(is_first)::value;
-        uint32_t w[2][4], x[2][4];
-        float sw[4], mw[4];
-        int c[2][2][4];
-        const unsigned at = x_at ^ static_cast<unsigned>(k * 32);
-        load_matrices(at, x[0]);
-        Type::load(s.w, steps, k, w, sw, mw);
-        const auto dots = [&](int j) {
-          const uint32_t* b = x[j / 2 % 2] + j % 2 * 2;
-          dot_k32(w[0], b, c[j % 2][0]);
-          dot_k32(w[1], b, c[j % 2][1]);
+        // One block of 32; the first of a segment closes the one before.
+        const auto block = [&](int k, auto is_first) {
+          constexpr bool kFirst = decltype(is_first)::value;
+          uint32_t w[2][4], x[2][4];
+          float sw[4], mw[4];
+          int c[2][2][4];
+          const unsigned at = x_at ^ static_cast<unsigned>(k * 32);
+          load_matrices(at, x[0]);
+          Type::load(s.w, steps, k, w, sw, mw);
+          const auto dots = [&](int j) {
+            const uint32_t* b = x[j / 2 % 2] + j % 2 * 2;
+            dot_k32(w[0], b, c[j % 2][0]);
+            dot_k32(w[1], b, c[j % 2][1]);
+          };
+          dots(0);
+#pragma unroll
+          for (int j = 0; j < kEights; ++j) {
+            if (j % 2 == 0 && j + 2 < kEights)
+              load_matrices(at + static_cast<unsigned>((j + 2) * 8 * 32 * kBlocks), x[j / 2 % 2 ^ 1]);
+            if (j + 1 < kEights) dots(j + 1);
+            const int col = warp_col + j * 8 + lane % 4 * 2;
+            const float2 d = *reinterpret_cast<const float2*>(&s.d[k][col]);
+            [[maybe_unused]] float sum[2];
+            if constexpr (Type::kMin) {
+              const uint2 halves = *reinterpret_cast<const uint2*>(&s.sums[k][col]);
+              sum[0] = as_float(sum_halves(halves.x)), sum[1] = as_float(sum_halves(halves.y));
+            }
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+              const float di = i % 2 == 0 ? d.x : d.y, dot = as_float(c[j % 2][i / 4][i % 4]);
+              float& y = acc[i / 4][j][i % 4];
+              if (kFirst) total[i / 4][j][i % 4] = total[i / 4][j][i % 4] + y;
+              y = __fmaf_rn(sw[i / 2] * di, dot, kFirst ? 0.0f : y);
+              if constexpr (Type::kMin) y = __fmaf_rn(-(mw[i / 2] * di), sum[i % 2], y);
+            }
+          }
         };
-        dots(0);
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          if (j % 2 == 0 && j < 6)
-            load_matrices(at + static_cast<unsigned>((j + 2) * 8 * 32 * kBlocks), x[j / 2 % 2 ^ 1]);
-          if (j < 7) dots(j + 1);
-          const float2 d = *reinterpret_cast<const float2*>(&s.d[k][warp_col + j * 8 + lane % 4 * 2]);
-          [[maybe_unused]] float sum[2];
-          if constexpr (Type::kMin) {
-            const uint2 halves = *reinterpret_cast<const uint2*>(&s.sums[k][warp_col + j * 8 + lane % 4 * 2]);
-            sum[0] = as_float(sum_halves(halves.x)), sum[1] = as_float(sum_halves(halves.y));
-          }
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            const float di = i % 2 == 0 ? d.x : d.y, dot = as_float(c[j % 2][i / 4][i % 4]);
-            float& y = acc[i / 4][j][i % 4];
-            if (kFirst) total[i / 4][j][i % 4] = total[i / 4][j][i % 4] + y;
-            y = __fmaf_rn(sw[i / 2] * di, dot, kFirst ? 0.0f : y);
-            if constexpr (Type::kMin) y = __fmaf_rn(-(mw[i / 2] * di), sum[i % 2], y);
-          }
-          if (kRagged && warp_col + j * 8 + 8 >= count) break;
-        }
-      };
 #pragma unroll 1
-      for (int k = 0; k < blocks; ++k) {
-        if (b0 + k == segment_begin) {
-          segment_begin = segment_start(n, ++segment);
-          block(k, std::true_type{});
-        } else {
-          block(k, std::false_type{});
+        for (int k = 0; k < blocks; ++k) {
+          if (b0 + k == segment_begin) {
+            segment_begin = segment_start(n, ++segment);
+            block(k, std::true_type{});
+          } else {
+            block(k, std::false_type{});
+          }
         }
       }
-    }
-    float* y = split ? params.partial + int64_t{now.part} * a.T * a.w.rows : a.y;
-    const int64_t ldy = split ? a.w.rows : a.ldy;
+      asm volatile("cp.async.wait_all;");
+      __syncthreads();
+      float* y = split ? params.partial + int64_t{part} * a.T * a.w.rows : a.y;
+      const int64_t ldy = split ? a.w.rows : a.ldy;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
+      for (int j = 0; j < kEights; ++j) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int t = warp_col + j * 8 + lane % 4 * 2 + i % 2;
-        const int m = now.m0 + warp_id() % kWarpsM * 32 + lane / 4 + i / 2 * 8;
-        if (t < count && m < a.w.rows) {
-          y[int64_t{now.t0 + t} * ldy + m] = total[i / 4][j][i % 4] + acc[i / 4][j][i % 4];
+        for (int i = 0; i < 8; ++i) {
+          const int t = warp_col + j * 8 + lane % 4 * 2 + i % 2;
+          const int m = m0 + warp_id() % kWarpsM * 32 + lane / 4 + i / 2 * 8;
+          if (t < count && m < a.w.rows) {
+            y[int64_t{t0 + t} * ldy + m] = total[i / 4][j][i % 4] + acc[i / 4][j][i % 4];
+          }
         }
       }
+    };
+    if constexpr (kRagged) {
+      switch ((count + 7) / 8) {
+        case 1:
+        case 2:
+          tile(std::integral_constant<int, 2>{});
+          break;
+        case 3:
+          tile(std::integral_constant<int, 3>{});
+          break;
+        case 4:
+          tile(std::integral_constant<int, 4>{});
+          break;
+        case 5:
+          tile(std::integral_constant<int, 5>{});
+          break;
+        case 6:
+          tile(std::integral_constant<int, 6>{});
+          break;
+        default:
+          tile(std::integral_constant<int, 8>{});
+      }
+    } else {
+      tile(std::integral_constant<int, 8>{});
     }
   }
 }
@@ -447,23 +432,22 @@ inline size_t most_shared() {
 }
 
 template <class Type, int kWarpsN, bool kRagged>
-void launch(Queue& queue, TileParams p) {
+void launch(Queue& queue, const TileParams& p) {
   using Memory = Shared<Type, kWarpsN>;
   static const cudaError_t raised = cudaFuncSetAttribute(
       matmul_tiles<Type, kWarpsN, kRagged>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory));
   static_cast<void>(raised);  // a refusal shows when the launch fails
   const MatmulParams& a = p.m;
-  p.tiles_m = static_cast<int>(blocks_for(a.w.rows, kRows));
-  p.tiles_y = static_cast<int>(a.expert_begin != nullptr ? a.experts : blocks_for(a.T, Memory::kCols));
-  p.items = p.tiles_m * p.tiles_y * (p.partial != nullptr ? 8 : 1);
-  const int at_once = queue.processors() * (2 / kWarpsN);
-  queue.launch(matmul_tiles<Type, kWarpsN, kRagged>, static_cast<unsigned>(std::min(p.items, at_once)),
-               32 * kWarpsM * kWarpsN, sizeof(Memory), p);
+  const unsigned y =
+      a.expert_begin != nullptr ? static_cast<unsigned>(a.experts) : blocks_for(a.T, Memory::kCols);
+  queue.launch(matmul_tiles<Type, kWarpsN, kRagged>,
+               dim3(blocks_for(a.w.rows, kRows), y, p.partial != nullptr ? 8 : 1), 32 * kWarpsM * kWarpsN,
+               sizeof(Memory), p);
 }
 
 template <class Type>
 bool launch_tiles(Queue& queue, const MatmulParams& a) {
-  TileParams p{a, nullptr, 0, 0, 0};
+  TileParams p{a, nullptr};
   if (sizeof(Shared<Type, 1>) > most_shared()) return false;
   const bool wide = sizeof(Shared<Type, 2>) <= most_shared();
   if (a.expert_begin != nullptr || a.T <= 64) return launch<Type, 1, true>(queue, p), true;
