@@ -89,9 +89,12 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_floats_kernel(MatmulParams
 bool matmul_floats(Queue& queue, const MatmulParams& a) {
   if (a.w.type != WeightType::kF32 || a.expert_begin != nullptr || a.w.cols % kDeep != 0 ||
       a.w.row_bytes % 16 != 0 || reinterpret_cast<uintptr_t>(a.w.data) % 16 != 0 ||
-      reinterpret_cast<uintptr_t>(a.x) % 16 != 0 || a.T < 64 || a.w.rows < 24) {
+      reinterpret_cast<uintptr_t>(a.x) % 16 != 0 || a.w.rows < 24) {
     return false;
   }
+  // Few blocks: warps of smaller tiles occupy more processors.
+  const dim3 grid(blocks_for(a.w.rows, kTileM), blocks_for(a.T, kTileT));
+  if (static_cast<int>(grid.x * grid.y) * 4 < queue.processors() * 3) return false;
   constexpr size_t kShared = kStages * sizeof(Stage);
   static const cudaError_t raised =
       cudaFuncSetAttribute(matmul_floats_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
@@ -99,8 +102,7 @@ bool matmul_floats(Queue& queue, const MatmulParams& a) {
     cudaGetLastError();
     return false;
   }
-  queue.launch(matmul_floats_kernel, dim3(blocks_for(a.w.rows, kTileM), blocks_for(a.T, kTileT)), kThreads,
-               kShared, a);
+  queue.launch(matmul_floats_kernel, grid, kThreads, kShared, a);
   return true;
 }
 

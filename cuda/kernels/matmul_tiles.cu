@@ -2,12 +2,13 @@
 // m16n8k32 instruction is the exact integer dot of a block of 32 for 16 rows of W and 8 rows of x; its steps
 // are then added in float32 in block order.
 //
-// A warp computes 32 rows of W by 64 rows of x, so that a fragment of either is used often; a block is 128 by
-// 128 (dense) or 128 by 64 (experts, few rows). Codes, scales and steps come into shared memory as they lie
-// in the file, by asynchronous copies two or three stages ahead; 4-bit codes are unpacked where a warp reads
-// its fragments, which happens once per code as no other warp has those rows. The integer sum starts from the
-// bits of 1.5*2^23, which makes it, read as a float, that number plus the dot: one subtraction converts it.
-// Minima need the sums of the codes of x, which come with the steps.
+// A warp computes 32 rows of W by 64 rows of x, so that a fragment of either is used often, or by up to 48
+// for experts and few rows, which leaves registers for three blocks a processor; a block is 128 by 128 or 48.
+// Codes, scales and steps come into shared memory as they lie in the file, by asynchronous copies two or
+// three stages ahead; 4-bit codes are unpacked where a warp reads its fragments, which happens once per code
+// as no other warp has those rows. The integer sum starts from the bits of 1.5*2^23, which makes it, read as
+// a float, that number plus the dot: one subtraction converts it. Minima need the sums of the codes of x,
+// which come with the steps.
 //
 // Bound: 3 float operations (scale product, conversion, fma; 5 with a minimum) per output and block of 32.
 #include <type_traits>
@@ -217,7 +218,7 @@ struct TileQ4_K {
 
 template <class Type, int kWarpsN>
 struct Shared {
-  static constexpr int kCols = 64 * kWarpsN;
+  static constexpr int kCols = kWarpsN == 1 ? 48 : 128;  // of x
   struct Stage {
     alignas(256) uint8_t x[kCols][32 * Type::kBlocks];  // chunk c of 16 bytes at c ^ (row & 7)
     alignas(16) float d[Type::kBlocks][kCols];
@@ -225,9 +226,9 @@ struct Shared {
     alignas(16) uint32_t sums[Type::kMin ? Type::kBlocks : 1][Type::kMin ? kCols : 4];
     alignas(256) typename Type::Stage w;
   };
-  static constexpr size_t kTwoPerProcessor = 113 * 1024;
+  static constexpr size_t kThreePerProcessor = 75 * 1024;
   static constexpr size_t kRest = kWarpsN * sizeof(typename Type::Steps) + 256;
-  static constexpr int kStages = kWarpsN == 2 || 3 * sizeof(Stage) + kRest <= kTwoPerProcessor ? 3 : 2;
+  static constexpr int kStages = kWarpsN == 2 || 3 * sizeof(Stage) + kRest <= kThreePerProcessor ? 3 : 2;
   Stage stages[kStages];
   typename Type::Steps steps[kWarpsN];  // of each row of warps
 };
@@ -235,7 +236,8 @@ struct Shared {
 // Dense: blockIdx.y is a tile of rows of x. Grouped: blockIdx.y is an expert, whose slots are taken tile by
 // tile. kRagged: tiles need not be full, columns in eights are left out (code for each number of them).
 template <class Type, int kWarpsN, bool kRagged>
-__global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_tiles(TileParams params) {
+__global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, kWarpsN == 1 ? 3 : 1)
+    matmul_tiles(TileParams params) {
   using Memory = Shared<Type, kWarpsN>;
   constexpr int kThreads = 32 * kWarpsM * kWarpsN, kCols = Memory::kCols, kBlocks = Type::kBlocks;
   constexpr int kStages = Memory::kStages, kChunks = 2 * kBlocks;
@@ -256,7 +258,7 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
   for (int t0 = first_slot; t0 < stop; t0 += kCols) {
     const int count = min(stop - t0, kCols);
     // The rows of x that this thread copies chunks of.
-    constexpr int kMine = kCols * kChunks / kThreads, kSteps = kCols * kBlocks / kThreads;
+    constexpr int kMine = kCols * kChunks / kThreads, kSteps = (kCols * kBlocks + kThreads - 1) / kThreads;
     uint32_t from[kMine];
     const auto row_of = [&](int col) {
       const int t = t0 + min(col, count - 1);
@@ -282,8 +284,9 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
         const int b = tid % kBlocks;
         const int col = tid / kBlocks + j * (kThreads / kBlocks);
         const uint64_t at = uint64_t{step_from[j]} + static_cast<uint32_t>(b0 + b);
-        copy_async<4>(&s.d[b][col], a.q.d + at, b0 + b < end);
-        if constexpr (Type::kMin) copy_async<4>(&s.sums[b][col], a.q.sums + 2 * at, b0 + b < end);
+        const bool wanted = b0 + b < end && (kCols * kBlocks % kThreads == 0 || col < kCols);
+        copy_async<4>(&s.d[b][col], a.q.d + at, wanted);
+        if constexpr (Type::kMin) copy_async<4>(&s.sums[b][col], a.q.sums + 2 * at, wanted);
       }
       Type::template fetch<kThreads>(s.w, a.w, data, m0, b0, n);
     };
@@ -397,11 +400,8 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
         case 5:
           tile(std::integral_constant<int, 5>{});
           break;
-        case 6:
-          tile(std::integral_constant<int, 6>{});
-          break;
         default:
-          tile(std::integral_constant<int, 8>{});
+          tile(std::integral_constant<int, 6>{});
       }
     } else {
       tile(std::integral_constant<int, 8>{});
