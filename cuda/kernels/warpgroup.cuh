@@ -45,59 +45,20 @@ __device__ inline void hold(int* c) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(c[i])::"memory");
 }
 
-// c = the dots of 64 rows of w with kN rows of x, 32 codes each; c lies as in m16n8k32, an eight of columns
-// after the other. w: in shared memory, or the fragments of a warp's 16 rows.
-template <int kN>
-struct GroupDot;
-
-template <>
-struct GroupDot<32> {
-  __device__ static void run(int (&c)[16], uint64_t w, uint64_t x) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n32k32.s32.s8.s8 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, 0;"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7]),
-          "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]), "+r"(c[14]), "+r"(c[15])
-        : "l"(w), "l"(x));
-  }
-  __device__ static void run(int (&c)[16], const uint32_t (&w)[4], uint64_t x) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n32k32.s32.s8.s8 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, {%16, %17, %18, %19}, %20, 0;"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7]),
-          "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]), "+r"(c[14]), "+r"(c[15])
-        : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "l"(x));
-  }
-};
-
-template <>
-struct GroupDot<64> {
-  __device__ static void run(int (&c)[32], uint64_t w, uint64_t x) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 0;"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7]),
-          "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]), "+r"(c[14]),
-          "+r"(c[15]), "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]), "+r"(c[21]),
-          "+r"(c[22]), "+r"(c[23]), "+r"(c[24]), "+r"(c[25]), "+r"(c[26]), "+r"(c[27]), "+r"(c[28]),
-          "+r"(c[29]), "+r"(c[30]), "+r"(c[31])
-        : "l"(w), "l"(x));
-  }
-  __device__ static void run(int (&c)[32], const uint32_t (&w)[4], uint64_t x) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, "
-        "%35}, %36, 0;"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7]),
-          "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]), "+r"(c[14]),
-          "+r"(c[15]), "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]), "+r"(c[21]),
-          "+r"(c[22]), "+r"(c[23]), "+r"(c[24]), "+r"(c[25]), "+r"(c[26]), "+r"(c[27]), "+r"(c[28]),
-          "+r"(c[29]), "+r"(c[30]), "+r"(c[31])
-        : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "l"(x));
-  }
-};
+// c = the dots of 64 rows of w with 64 rows of x, 32 codes each; c lies as in m16n8k32, an eight of columns
+// after the other.
+__device__ inline void group_dot(int (&c)[32], uint64_t w, uint64_t x) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 0;"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7]),
+        "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]), "+r"(c[14]), "+r"(c[15]),
+        "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]), "+r"(c[21]), "+r"(c[22]),
+        "+r"(c[23]), "+r"(c[24]), "+r"(c[25]), "+r"(c[26]), "+r"(c[27]), "+r"(c[28]), "+r"(c[29]),
+        "+r"(c[30]), "+r"(c[31])
+      : "l"(w), "l"(x));
+}
 
 #endif
 
