@@ -180,7 +180,7 @@ void bench_attention(CudaBackend& b) {
   }
 }
 
-void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_t longest) {
+void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_t longest, int64_t pass) {
   auto model = must(Model::load(path, b));
   ModelConfig config = model->config();
   Weights weights;
@@ -197,7 +197,7 @@ void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_
     weights.layers.push_back(from[at]);
   }
   config.L = layers;
-  const int64_t pass = 2048, context = longest + 256;
+  const int64_t context = longest + 256;
   double t = now();
   auto forward = must(Forward::create(config, weights, b, pass, context));
   std::printf("%lld layers, placed in %.1f s\n", static_cast<long long>(layers), now() - t);
@@ -269,13 +269,15 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (what == "model" && argc >= 5) {
-    if (argc > 5 && std::strcmp(argv[5], "nograph") == 0) b->queue().use_graphs(false);
-    bench_model(*b, argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
+    const bool graphs = argc <= 5 || std::strcmp(argv[5], "nograph") != 0;
+    b->queue().use_graphs(graphs);
+    bench_model(*b, argv[2], std::atoi(argv[3]), std::atoi(argv[4]),
+                argc > 5 && graphs ? std::atoi(argv[5]) : 2048);
     return 0;
   }
   std::fprintf(stderr,
                "cuda_bench scan | products | attention | make FILE LAYERS [EXPERTS] | model FILE LAYERS "
-               "LONGEST [nograph]\n");
+               "LONGEST [nograph | PASS]\n");
   return 2;
 }
 
