@@ -29,10 +29,16 @@ class Queue {
   // Device memory of at least `bytes` that one operation uses as it likes; null after an error.
   virtual void* scratch(size_t bytes) = 0;
   virtual int processors() const = 0;
+  // Warpgroup instructions where device and code have them (the default); off, the portable kernels run.
+  bool uses_groups() const { return uses_groups_; }
+  void use_groups(bool on) { uses_groups_ = on; }
 
  protected:
   virtual void add(const void* kernel, dim3 grid, int block, size_t shared, bool early, const void* params,
                    size_t bytes) = 0;
+
+ private:
+  bool uses_groups_ = true;
 };
 
 // The architecture that the kernels were compiled for, 90 being the first whose early kernels wait.

@@ -79,6 +79,11 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
 
+  // Tokens from which on a pass gets no faster, and the bytes of memory its working arrays are taken from (0:
+  // the machine's).
+  virtual int64_t best_pass() const { return 512; }
+  virtual uint64_t memory_size() const { return 0; }
+
   // Zeroed memory, 64-byte aligned; pages are taken as they are touched where the machine can do that.
   // kResource when there is none, saying how much was wanted.
   virtual Result<void*> allocate(size_t bytes) = 0;

@@ -12,7 +12,8 @@
 namespace argon {
 namespace {
 
-// Working memory that a pass may take by itself: a 32nd of the machine's, within these bounds.
+// Working memory that a pass may take by itself: a 32nd of the memory, within these bounds, the upper one for
+// passes of 512 tokens.
 constexpr uint64_t kLeastScratch = uint64_t{48} << 20, kMostScratch = uint64_t{512} << 20;
 // A model that repeats one token this often will not stop by itself.
 constexpr int kMaxRepeats = 256;
@@ -26,12 +27,14 @@ double seconds_since(std::chrono::steady_clock::time_point t) {
 
 }  // namespace
 
-int64_t Session::default_pass(const ModelConfig& config) {
+int64_t Session::default_pass(const ModelConfig& config, const ops::Backend& backend) {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  const uint64_t memory =
-      pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
-  const uint64_t aim = std::clamp(memory / 32, kLeastScratch, kMostScratch);
-  int64_t pass = 512;
+  uint64_t memory = backend.memory_size();
+  if (memory == 0 && pages > 0 && page > 0)
+    memory = static_cast<uint64_t>(pages) * static_cast<uint64_t>(page);
+  int64_t pass = backend.best_pass();
+  const uint64_t aim = std::clamp(memory / 32, kLeastScratch,
+                                  kMostScratch * static_cast<uint64_t>(std::max<int64_t>(pass / 512, 1)));
   while (pass > 16 && Forward::scratch_bytes(config, pass) > aim) pass /= 2;
   return pass;
 }
@@ -41,7 +44,7 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, ops::Backen
   std::unique_ptr<Session> s(new Session(model));
   const ModelConfig& c = model.config();
   const int64_t context = options.context > 0 ? options.context : c.context_length;
-  const int64_t pass = options.max_pass > 0 ? options.max_pass : default_pass(c);
+  const int64_t pass = options.max_pass > 0 ? options.max_pass : default_pass(c, backend);
   ARGON_ASSIGN_OR_RETURN(s->forward_, Forward::create(c, model.weights(), backend, pass, context,
                                                       SequenceState::bytes(c, context, options.kv_type)));
   ARGON_ASSIGN_OR_RETURN(s->state_, SequenceState::create(c, backend, context, options.kv_type));

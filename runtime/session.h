@@ -55,9 +55,9 @@ class Session {
   SequenceState& state() { return *state_; }
   Forward& forward() { return *forward_; }
 
-  // Tokens per pass whose working memory is near a 32nd of the machine's (48 to 512 MiB); at most 512, at
-  // least 16.
-  static int64_t default_pass(const ModelConfig& config);
+  // Tokens per pass whose working memory is near a 32nd of the memory that the backend computes in (48 MiB to
+  // 512 MiB for every 512 tokens of its best pass); at most that best pass, at least 16.
+  static int64_t default_pass(const ModelConfig& config, const ops::Backend& backend);
 
  private:
   explicit Session(const Model& model) : model_(model) {}

@@ -70,7 +70,8 @@ Status run(const Options& o) {
         fmt::format("there are {} tokens, the context holds {}: shorten it or raise -c", T, context));
   }
   const int64_t fits = std::max<int64_t>(16, kBufferAim / (c.V * static_cast<int64_t>(sizeof(float))));
-  const int64_t pass = std::min(T, o.engine.pass.value_or(std::min(Session::default_pass(c), fits)));
+  const int64_t pass =
+      std::min(T, o.engine.pass.value_or(std::min(Session::default_pass(c, *engine->backend), fits)));
   ARGON_ASSIGN_OR_RETURN(const auto forward,
                          Forward::create(c, engine->model->weights(), *engine->backend, pass, T,
                                          SequenceState::bytes(c, T, o.engine.kv_type())));

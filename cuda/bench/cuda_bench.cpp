@@ -115,7 +115,13 @@ void bench_products(CudaBackend& b) {
                          Shape{WeightType::kF32, 48, 2560, 0}, Shape{WeightType::kF32, 4, 10240, 0}}) {
     const ops::WeightMatrix w = random_weights(b, s.type, s.M, s.K, std::max<int64_t>(s.experts, 1));
     for (int64_t T : {512, 2048}) {
-      double us = 0;
+      double us = 0, portable = 0;
+      const auto time = [&](int calls, auto f) {
+        b.queue().use_groups(false);
+        portable = microseconds(b, calls, f);
+        b.queue().use_groups(true);
+        us = microseconds(b, calls, f);
+      };
       const int64_t rows = s.experts > 0 ? T * slots : T;
       const ops::QuantizedRows q = quantized(b, x, s.experts > 0 && s.K == 640 ? rows : T, s.K);
       if (s.experts > 0) {
@@ -138,14 +144,14 @@ void bench_products(CudaBackend& b) {
                                        s.K == 640 ? nullptr : from,
                                        y,
                                        rows};
-        us = microseconds(b, 4, [&] { b.run(a); });
+        time(4, [&] { b.run(a); });
       } else {
-        us = microseconds(b, 8, [&] { b.run(ops::MatmulArgs{w, x, q, y, T, s.M}); });
+        time(8, [&] { b.run(ops::MatmulArgs{w, x, q, y, T, s.M}); });
       }
-      std::printf("%-8s %6lld x %6lld%s T %5lld: %8.1f us, %6.1f T op/s\n",
+      std::printf("%-8s %6lld x %6lld%s T %5lld: %8.1f us, %6.1f T op/s (without warpgroups %8.1f us)\n",
                   std::string(weight_type_name(s.type)).c_str(), static_cast<long long>(s.M),
                   static_cast<long long>(s.K), s.experts > 0 ? " experts" : "", static_cast<long long>(T), us,
-                  2e-6 * static_cast<double>(s.M * s.K * rows) / us);
+                  2e-6 * static_cast<double>(s.M * s.K * rows) / us, portable);
     }
   }
 }
@@ -174,7 +180,7 @@ void bench_attention(CudaBackend& b) {
   }
 }
 
-void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_t longest) {
+void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_t longest, int64_t pass) {
   auto model = must(Model::load(path, b));
   ModelConfig config = model->config();
   Weights weights;
@@ -191,7 +197,7 @@ void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_
     weights.layers.push_back(from[at]);
   }
   config.L = layers;
-  const int64_t pass = 2048, context = longest + 256;
+  const int64_t context = longest + 256;
   double t = now();
   auto forward = must(Forward::create(config, weights, b, pass, context));
   std::printf("%lld layers, placed in %.1f s\n", static_cast<long long>(layers), now() - t);
@@ -263,13 +269,15 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (what == "model" && argc >= 5) {
-    if (argc > 5 && std::strcmp(argv[5], "nograph") == 0) b->queue().use_graphs(false);
-    bench_model(*b, argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
+    const bool graphs = argc <= 5 || std::strcmp(argv[5], "nograph") != 0;
+    b->queue().use_graphs(graphs);
+    bench_model(*b, argv[2], std::atoi(argv[3]), std::atoi(argv[4]),
+                argc > 5 && graphs ? std::atoi(argv[5]) : 2048);
     return 0;
   }
   std::fprintf(stderr,
                "cuda_bench scan | products | attention | make FILE LAYERS [EXPERTS] | model FILE LAYERS "
-               "LONGEST [nograph]\n");
+               "LONGEST [nograph | PASS]\n");
   return 2;
 }
 

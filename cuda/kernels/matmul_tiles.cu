@@ -2,12 +2,13 @@
 // m16n8k32 instruction is the exact integer dot of a block of 32 for 16 rows of W and 8 rows of x; its steps
 // are then added in float32 in block order.
 //
-// A warp computes 32 rows of W by 64 rows of x, so that a fragment of either is used often; a block is 128 by
-// 128 (dense) or 128 by 64 (experts, few rows). Codes, scales and steps come into shared memory as they lie
-// in the file, by asynchronous copies two or three stages ahead; 4-bit codes are unpacked where a warp reads
-// its fragments, which happens once per code as no other warp has those rows. The integer sum starts from the
-// bits of 1.5*2^23, which makes it, read as a float, that number plus the dot: one subtraction converts it.
-// Minima need the sums of the codes of x: a product with ones gives them.
+// A warp computes 32 rows of W by 64 rows of x, so that a fragment of either is used often, or by up to 48
+// for experts and few rows, which leaves registers for three blocks a processor; a block is 128 by 128 or 48.
+// Codes, scales and steps come into shared memory as they lie in the file, by asynchronous copies two or
+// three stages ahead; 4-bit codes are unpacked where a warp reads its fragments, which happens once per code
+// as no other warp has those rows. The integer sum starts from the bits of 1.5*2^23, which makes it, read as
+// a float, that number plus the dot: one subtraction converts it. Minima need the sums of the codes of x,
+// which come with the steps.
 //
 // Bound: 3 float operations (scale product, conversion, fma; 5 with a minimum) per output and block of 32.
 #include <type_traits>
@@ -54,6 +55,10 @@ __device__ inline void dot_k32(const uint32_t* a, const uint32_t* b, int* c) {
       "{%10,%10,%10,%10};"
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(kMagic));
+}
+// kMagic plus both 16-bit halves.
+__device__ inline int sum_halves(uint32_t halves) {
+  return __dp2a_lo(static_cast<int>(halves), 0x0101, kMagic);
 }
 __device__ inline float as_float(int sum) { return __int_as_float(sum) - kMagicFloat; }
 
@@ -213,23 +218,26 @@ struct TileQ4_K {
 
 template <class Type, int kWarpsN>
 struct Shared {
-  static constexpr int kCols = 64 * kWarpsN;
+  static constexpr int kCols = kWarpsN == 1 ? 48 : 128;  // of x
   struct Stage {
     alignas(256) uint8_t x[kCols][32 * Type::kBlocks];  // chunk c of 16 bytes at c ^ (row & 7)
     alignas(16) float d[Type::kBlocks][kCols];
+    // Of types with a minimum: both halves' sums of the codes of x.
+    alignas(16) uint32_t sums[Type::kMin ? Type::kBlocks : 1][Type::kMin ? kCols : 4];
     alignas(256) typename Type::Stage w;
   };
-  static constexpr size_t kTwoPerProcessor = 113 * 1024;
+  static constexpr size_t kThreePerProcessor = 75 * 1024;
   static constexpr size_t kRest = kWarpsN * sizeof(typename Type::Steps) + 256;
-  static constexpr int kStages = kWarpsN == 2 || 3 * sizeof(Stage) + kRest <= kTwoPerProcessor ? 3 : 2;
+  static constexpr int kStages = kWarpsN == 2 || 3 * sizeof(Stage) + kRest <= kThreePerProcessor ? 3 : 2;
   Stage stages[kStages];
   typename Type::Steps steps[kWarpsN];  // of each row of warps
 };
 
 // Dense: blockIdx.y is a tile of rows of x. Grouped: blockIdx.y is an expert, whose slots are taken tile by
-// tile. kRagged: tiles need not be full, columns in eights are left out.
+// tile. kRagged: tiles need not be full, columns in eights are left out (code for each number of them).
 template <class Type, int kWarpsN, bool kRagged>
-__global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_tiles(TileParams params) {
+__global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, kWarpsN == 1 ? 3 : 1)
+    matmul_tiles(TileParams params) {
   using Memory = Shared<Type, kWarpsN>;
   constexpr int kThreads = 32 * kWarpsM * kWarpsN, kCols = Memory::kCols, kBlocks = Type::kBlocks;
   constexpr int kStages = Memory::kStages, kChunks = 2 * kBlocks;
@@ -250,7 +258,7 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
   for (int t0 = first_slot; t0 < stop; t0 += kCols) {
     const int count = min(stop - t0, kCols);
     // The rows of x that this thread copies chunks of.
-    constexpr int kMine = kCols * kChunks / kThreads, kSteps = kCols * kBlocks / kThreads;
+    constexpr int kMine = kCols * kChunks / kThreads, kSteps = (kCols * kBlocks + kThreads - 1) / kThreads;
     uint32_t from[kMine];
     const auto row_of = [&](int col) {
       const int t = t0 + min(col, count - 1);
@@ -269,108 +277,134 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsN, 2 / kWarpsN) matmul_ti
         const int col = tid / kChunks + j * (kThreads / kChunks);
         copy_async<16>(&s.x[col][(c ^ (col & 7)) * 16],
                        a.q.codes + (uint64_t{from[j]} + static_cast<uint32_t>(b0)) * 32 + c * 16,
-                       b0 + c / 2 < end);
+                       b0 + c / 2 < end && (!kRagged || col < count));
       }
 #pragma unroll
       for (int j = 0; j < kSteps; ++j) {
         const int b = tid % kBlocks;
-        copy_async<4>(&s.d[b][tid / kBlocks + j * (kThreads / kBlocks)],
-                      a.q.d + uint64_t{step_from[j]} + static_cast<uint32_t>(b0 + b), b0 + b < end);
+        const int col = tid / kBlocks + j * (kThreads / kBlocks);
+        const uint64_t at = uint64_t{step_from[j]} + static_cast<uint32_t>(b0 + b);
+        const bool wanted = b0 + b < end && (kCols * kBlocks % kThreads == 0 || col < kCols);
+        copy_async<4>(&s.d[b][col], a.q.d + at, wanted);
+        if constexpr (Type::kMin) copy_async<4>(&s.sums[b][col], a.q.sums + 2 * at, wanted);
       }
       Type::template fetch<kThreads>(s.w, a.w, data, m0, b0, n);
     };
 
-    float acc[2][8][4], total[2][8][4];
+    // The tile with its first kEights * 8 columns of each warp, whose code has no conditions in its blocks.
+    const auto tile = [&](auto eights) {
+      constexpr int kEights = decltype(eights)::value;
+      float acc[2][kEights][4], total[2][kEights][4];
 #pragma unroll
-    for (int i = 0; i < 64; ++i) {
-      // -0 + x is x, whatever x is.
-      acc[i / 32][i / 4 % 8][i % 4] = total[i / 32][i / 4 % 8][i % 4] = -0.0f;
-    }
+      for (int i = 0; i < 8 * kEights; ++i) {
+        // -0 + x is x, whatever x is.
+        acc[i / 4 / kEights][i / 4 % kEights][i % 4] = total[i / 4 / kEights][i / 4 % kEights][i % 4] = -0.0f;
+      }
 #pragma unroll
-    for (int s = 0; s < kStages - 1; ++s) {
-      if (begin + s * kBlocks < end) fetch(begin + s * kBlocks, s);
-      asm volatile("cp.async.commit_group;");
-    }
-    int segment = split ? part : 0, segment_begin = begin, slot = 0;
+      for (int s = 0; s < kStages - 1; ++s) {
+        if (begin + s * kBlocks < end) fetch(begin + s * kBlocks, s);
+        asm volatile("cp.async.commit_group;");
+      }
+      int segment = split ? part : 0, segment_begin = begin, slot = 0;
 
-    for (int b0 = begin; b0 < end; b0 += kBlocks) {
-      asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
-      __syncthreads();
-      const int ahead = b0 + (kStages - 1) * kBlocks;
-      if (ahead < end) fetch(ahead, slot == 0 ? kStages - 1 : slot - 1);
-      asm volatile("cp.async.commit_group;");
-      const auto& s = memory.stages[slot];
-      slot = slot + 1 == kStages ? 0 : slot + 1;
-      if (warp_col >= count) continue;
-      auto& steps = memory.steps[warp_id() / kWarpsM];
-      Type::prepare(s.w, steps);
-      const int col0 = warp_col + lane / 16 * 8 + lane % 8;
-      const unsigned x_at = shared_at(&s.x[col0][(lane / 8 % 2 ^ (col0 & 7)) * 16]);
-      const int blocks = min(kBlocks, end - b0);
+      for (int b0 = begin; b0 < end; b0 += kBlocks) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
+        __syncthreads();
+        const int ahead = b0 + (kStages - 1) * kBlocks;
+        if (ahead < end) fetch(ahead, slot == 0 ? kStages - 1 : slot - 1);
+        asm volatile("cp.async.commit_group;");
+        const auto& s = memory.stages[slot];
+        slot = slot + 1 == kStages ? 0 : slot + 1;
+        if (warp_col >= count) continue;
+        auto& steps = memory.steps[warp_id() / kWarpsM];
+        Type::prepare(s.w, steps);
+        const int col0 = warp_col + lane / 16 * 8 + lane % 8;
+        const unsigned x_at = shared_at(&s.x[col0][(lane / 8 % 2 ^ (col0 & 7)) * 16]);
+        const int blocks = min(kBlocks, end - b0);
 
-      // One block of 32; the first of a segment closes the one before.
-      const auto block = [&](int k, auto is_first) {
-        constexpr bool kFirst = decltype(is_first)::value;
-        uint32_t w[2][4], x[2][4];
-        float sw[4], mw[4];
-        int c[2][2][4];
-        [[maybe_unused]] int sums[2][4];
-        const unsigned at = x_at ^ static_cast<unsigned>(k * 32);
-        load_matrices(at, x[0]);
-        Type::load(s.w, steps, k, w, sw, mw);
-        const auto dots = [&](int j) {
-          const uint32_t* b = x[j / 2 % 2] + j % 2 * 2;
-          dot_k32(w[0], b, c[j % 2][0]);
-          dot_k32(w[1], b, c[j % 2][1]);
-          if constexpr (Type::kMin) {
-            constexpr uint32_t ones[4] = {0x01010101u, 0x01010101u, 0x01010101u, 0x01010101u};
-            dot_k32(ones, b, sums[j % 2]);
+        // One block of 32; the first of a segment closes the one before.
+        const auto block = [&](int k, auto is_first) {
+          constexpr bool kFirst = decltype(is_first)::value;
+          uint32_t w[2][4], x[2][4];
+          float sw[4], mw[4];
+          int c[2][2][4];
+          const unsigned at = x_at ^ static_cast<unsigned>(k * 32);
+          load_matrices(at, x[0]);
+          Type::load(s.w, steps, k, w, sw, mw);
+          const auto dots = [&](int j) {
+            const uint32_t* b = x[j / 2 % 2] + j % 2 * 2;
+            dot_k32(w[0], b, c[j % 2][0]);
+            dot_k32(w[1], b, c[j % 2][1]);
+          };
+          dots(0);
+#pragma unroll
+          for (int j = 0; j < kEights; ++j) {
+            if (j % 2 == 0 && j + 2 < kEights)
+              load_matrices(at + static_cast<unsigned>((j + 2) * 8 * 32 * kBlocks), x[j / 2 % 2 ^ 1]);
+            if (j + 1 < kEights) dots(j + 1);
+            const int col = warp_col + j * 8 + lane % 4 * 2;
+            const float2 d = *reinterpret_cast<const float2*>(&s.d[k][col]);
+            [[maybe_unused]] float sum[2];
+            if constexpr (Type::kMin) {
+              const uint2 halves = *reinterpret_cast<const uint2*>(&s.sums[k][col]);
+              sum[0] = as_float(sum_halves(halves.x)), sum[1] = as_float(sum_halves(halves.y));
+            }
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+              const float di = i % 2 == 0 ? d.x : d.y, dot = as_float(c[j % 2][i / 4][i % 4]);
+              float& y = acc[i / 4][j][i % 4];
+              if (kFirst) total[i / 4][j][i % 4] = total[i / 4][j][i % 4] + y;
+              y = __fmaf_rn(sw[i / 2] * di, dot, kFirst ? 0.0f : y);
+              if constexpr (Type::kMin) y = __fmaf_rn(-(mw[i / 2] * di), sum[i % 2], y);
+            }
           }
         };
-        dots(0);
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          if (j % 2 == 0 && j < 6)
-            load_matrices(at + static_cast<unsigned>((j + 2) * 8 * 32 * kBlocks), x[j / 2 % 2 ^ 1]);
-          if (j < 7) dots(j + 1);
-          const float2 d = *reinterpret_cast<const float2*>(&s.d[k][warp_col + j * 8 + lane % 4 * 2]);
-          [[maybe_unused]] float sum[2];
-          if constexpr (Type::kMin) sum[0] = as_float(sums[j % 2][0]), sum[1] = as_float(sums[j % 2][1]);
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            const float di = i % 2 == 0 ? d.x : d.y, dot = as_float(c[j % 2][i / 4][i % 4]);
-            float& y = acc[i / 4][j][i % 4];
-            if (kFirst) total[i / 4][j][i % 4] = total[i / 4][j][i % 4] + y;
-            y = __fmaf_rn(sw[i / 2] * di, dot, kFirst ? 0.0f : y);
-            if constexpr (Type::kMin) y = __fmaf_rn(-(mw[i / 2] * di), sum[i % 2], y);
-          }
-          if (kRagged && warp_col + j * 8 + 8 >= count) break;
-        }
-      };
 #pragma unroll 1
-      for (int k = 0; k < blocks; ++k) {
-        if (b0 + k == segment_begin) {
-          segment_begin = segment_start(n, ++segment);
-          block(k, std::true_type{});
-        } else {
-          block(k, std::false_type{});
+        for (int k = 0; k < blocks; ++k) {
+          if (b0 + k == segment_begin) {
+            segment_begin = segment_start(n, ++segment);
+            block(k, std::true_type{});
+          } else {
+            block(k, std::false_type{});
+          }
         }
       }
-    }
-    asm volatile("cp.async.wait_all;");
-    __syncthreads();
-    float* y = split ? params.partial + int64_t{part} * a.T * a.w.rows : a.y;
-    const int64_t ldy = split ? a.w.rows : a.ldy;
+      asm volatile("cp.async.wait_all;");
+      __syncthreads();
+      float* y = split ? params.partial + int64_t{part} * a.T * a.w.rows : a.y;
+      const int64_t ldy = split ? a.w.rows : a.ldy;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
+      for (int j = 0; j < kEights; ++j) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int t = warp_col + j * 8 + lane % 4 * 2 + i % 2;
-        const int m = m0 + warp_id() % kWarpsM * 32 + lane / 4 + i / 2 * 8;
-        if (t < count && m < a.w.rows) {
-          y[int64_t{t0 + t} * ldy + m] = total[i / 4][j][i % 4] + acc[i / 4][j][i % 4];
+        for (int i = 0; i < 8; ++i) {
+          const int t = warp_col + j * 8 + lane % 4 * 2 + i % 2;
+          const int m = m0 + warp_id() % kWarpsM * 32 + lane / 4 + i / 2 * 8;
+          if (t < count && m < a.w.rows) {
+            y[int64_t{t0 + t} * ldy + m] = total[i / 4][j][i % 4] + acc[i / 4][j][i % 4];
+          }
         }
       }
+    };
+    if constexpr (kRagged) {
+      switch ((count + 7) / 8) {
+        case 1:
+        case 2:
+          tile(std::integral_constant<int, 2>{});
+          break;
+        case 3:
+          tile(std::integral_constant<int, 3>{});
+          break;
+        case 4:
+          tile(std::integral_constant<int, 4>{});
+          break;
+        case 5:
+          tile(std::integral_constant<int, 5>{});
+          break;
+        default:
+          tile(std::integral_constant<int, 6>{});
+      }
+    } else {
+      tile(std::integral_constant<int, 8>{});
     }
   }
 }

@@ -1,5 +1,6 @@
 // Attention of many queries over a cache of f16, heads of 256: a block takes one query and one kv head, its
-// warps four query heads each. Rows of K and V come to shared memory 32 tokens ahead of their use.
+// warps four query heads each. Of 32 tokens, V comes to shared memory while the scores are computed, and the
+// next ones' K while values are added, so that four blocks have room on a processor.
 //
 // Scores: sixteen lanes share a key, each with two neighbouring lanes of the contract's sum32 and its part of
 // the four queries in registers; a warp has 8 keys under way, whose 32 sums fold together, every step handing
@@ -20,7 +21,7 @@ constexpr int kMaxWarps = 3;
 static_assert(kTile == ops::kAttentionTile);
 
 struct Memory {
-  __half k[2][kTile][kDh + 32];  // neighbouring rows differ by half of the banks
+  __half k[kTile][kDh + 32];  // neighbouring rows differ by half of the banks
   __half v[kTile][kDh];
   float probability[kMaxWarps][kTile][kHeads];
   float total[kMaxWarps][kHeads][kOwn][32];  // outputs of the segments so far: registers are for the queries
@@ -54,7 +55,7 @@ __device__ inline float fold_scores(const float (&acc)[kKeys][kHeads][2], int la
   return w[0] + w[1];
 }
 
-__global__ void __launch_bounds__(96, 3) attention_rows(ops::QsaAttentionArgs a) {
+__global__ void __launch_bounds__(96, 4) attention_rows(ops::QsaAttentionArgs a) {
   extern __shared__ __align__(16) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
   const int lane = lane_id(), half = lane / 16, l = lane % 16, warps = static_cast<int>(blockDim.x) / 32;
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(96, 3) attention_rows(ops::QsaAttentionArgs a)
     asm volatile("cp.async.commit_group;");
   };
   int token = token_at(0);
-  fetch(K, token, memory.k[0][0], kDh + 32);
+  fetch(K, token, memory.k[0], kDh + 32);
 
   float2 q[kHeads][kOwn];
 #pragma unroll
@@ -97,16 +98,14 @@ __global__ void __launch_bounds__(96, 3) attention_rows(ops::QsaAttentionArgs a)
 
   float total_m[kHeads], total_l[kHeads];
   float o[kHeads][kOwn], m[kHeads], sum[kHeads];
-  int which = 0;
-  for (int first = 0; first < size; first += kTile, which ^= 1) {
+  for (int first = 0; first < size; first += kTile) {
     const bool begins = first % ops::kAttentionSegment == 0;
     const int count = min(kTile, size - first);
     asm volatile("cp.async.wait_all;");
     __syncthreads();
     fetch(V, token, memory.v[0], kDh);
     token = token_at(first + kTile);
-    fetch(K, token, memory.k[which ^ 1][0], kDh + 32);
-    const auto& keys = memory.k[which];
+    const auto& keys = memory.k;
 #pragma unroll 1
     for (int j = 0; j < count; j += 2 * kKeys) {
       float acc[kKeys][kHeads][2] = {};
@@ -148,8 +147,9 @@ __global__ void __launch_bounds__(96, 3) attention_rows(ops::QsaAttentionArgs a)
     }
     __syncwarp();
     *reinterpret_cast<float4*>(probability + lane * kHeads) = make_float4(e[0], e[1], e[2], e[3]);
-    asm volatile("cp.async.wait_group 1;");
+    asm volatile("cp.async.wait_all;");
     __syncthreads();
+    fetch(K, token, memory.k[0], kDh + 32);
 #pragma unroll 4
     for (int j = 0; j < count; ++j) {
       const float4 p4 = *reinterpret_cast<const float4*>(probability + j * kHeads);

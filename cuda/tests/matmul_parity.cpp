@@ -32,6 +32,21 @@ ParityCases<MatmulArgs> large_cases() {
                        }});
     }
   }
+  // Float products by the number of rows.
+  for (const int64_t M : {1, 4, 16, 25, 48, 100}) {
+    for (const int64_t T : {5, 97, 1601}) {
+      const int64_t K = 640;
+      cases.push_back({"F32, M " + std::to_string(M) + ", T " + std::to_string(T), T, [=](TestArena& a) {
+                         MatmulArgs m{};
+                         m.w = ops::matmul_case_weights(a, WeightType::kF32, M, K);
+                         m.x = ops::matmul_case_input(a, T, K, &m.q);
+                         m.ldy = M + 3;
+                         m.T = T;
+                         m.y = a.output<float>(static_cast<size_t>(T * m.ldy));
+                         return m;
+                       }});
+    }
+  }
   return cases;
 }
 
@@ -70,6 +85,12 @@ TEST(CudaMatmulParity, Quantize) { check_cuda_parity(ops::quantize_cases()); }
 TEST(CudaMatmulParity, Matmul) { check_cuda_parity(ops::matmul_cases()); }
 TEST(CudaMatmulParity, MatmulGrouped) { check_cuda_parity(ops::matmul_grouped_cases()); }
 TEST(CudaMatmulParity, Large) { check_cuda_parity(large_cases()); }
+TEST(CudaMatmulParity, LargeWithoutWarpgroups) {
+  if (cuda_backend() == nullptr) GTEST_SKIP() << "no CUDA device of compute capability 8.0 or newer";
+  cuda_backend()->queue().use_groups(false);
+  check_cuda_parity(large_cases());
+  cuda_backend()->queue().use_groups(true);
+}
 TEST(CudaMatmulParity, LargeGrouped) { check_cuda_parity(large_grouped_cases()); }
 
 }  // namespace

@@ -1,0 +1,65 @@
+// Instructions of compute capability 9.0 and asynchronous copies: what the warpgroup products are made of.
+#pragma once
+
+#include "cuda/device.cuh"
+
+namespace argon::cuda {
+
+__device__ inline unsigned shared_at(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+template <int kBytes>
+__device__ inline void copy_async(void* to, const void* from, bool wanted) {
+  if constexpr (kBytes == 16) {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(
+                     shared_at(to)),
+                 "l"(from), "r"(static_cast<int>(wanted)));
+  } else {
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], %3; }" ::"r"(
+                     shared_at(to)),
+                 "l"(from), "r"(static_cast<int>(wanted)), "n"(kBytes));
+  }
+}
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// What this thread wrote to shared memory is seen by matrix instructions after the next barrier.
+__device__ inline void fence_for_instructions() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Rows of 128 bytes from `p` on (a multiple of 1024 in eights of rows), chunk c of 16 bytes at c ^ (row & 7);
+// a block of 32 further on is 2 more, a row 8 more.
+__device__ inline uint64_t rows_of_128(const void* p) {
+  const unsigned low = __shfl_sync(kAllLanes, (shared_at(p) & 0x3ffffu) >> 4 | 1u << 16, 0);
+  return low | uint64_t{64} << 32 | uint64_t{1} << 62;
+}
+// Before a product: registers that it reads are written. After: its sums belong to it until they are waited
+// for.
+__device__ inline void begin_sums() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void commit_sums() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ inline void wait_for_sums() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+// Keeps the compiler from moving uses of c across this point.
+template <int kCount>
+__device__ inline void hold(int* c) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(c[i])::"memory");
+}
+
+// c = the dots of 64 rows of w with 64 rows of x, 32 codes each; c lies as in m16n8k32, an eight of columns
+// after the other.
+__device__ inline void group_dot(int (&c)[32], uint64_t w, uint64_t x) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 0;"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7]),
+        "+r"(c[8]), "+r"(c[9]), "+r"(c[10]), "+r"(c[11]), "+r"(c[12]), "+r"(c[13]), "+r"(c[14]), "+r"(c[15]),
+        "+r"(c[16]), "+r"(c[17]), "+r"(c[18]), "+r"(c[19]), "+r"(c[20]), "+r"(c[21]), "+r"(c[22]),
+        "+r"(c[23]), "+r"(c[24]), "+r"(c[25]), "+r"(c[26]), "+r"(c[27]), "+r"(c[28]), "+r"(c[29]),
+        "+r"(c[30]), "+r"(c[31])
+      : "l"(w), "l"(x));
+}
+
+#endif
+
+}  // namespace argon::cuda
