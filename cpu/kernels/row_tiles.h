@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cpu/kernels/unpack_avx2.h"
+#include "cpu/kernels/unpack_codebooks_avx2.h"
 #include "cpu/kernels/wide_avx512.h"
 #include "cpu/kernels/with_format.h"
 #include "cpu/kernels/x_rows.h"
