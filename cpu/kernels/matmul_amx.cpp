@@ -43,10 +43,11 @@ struct alignas(64) Dots {
   _tile_stored(C, out, 64)
 // clang-format on
 
-// The tile unit works some blocks ahead of the float steps: what it stores is long in the cache when read.
+// The tile unit works some blocks ahead of the float steps: a stored tile cannot be read before it has left
+// the store buffer.
 struct AmxEngine {
   static constexpr bool kUnsigned = false;
-  static constexpr int64_t kAhead = 2, kRing = 4;
+  static constexpr int64_t kAhead = 3, kRing = 4;
   Dots ring[kRing][2];
 
   // Dots of block `at`; neighbouring blocks use different registers.
@@ -55,14 +56,25 @@ struct AmxEngine {
     const int8_t *w = piece.codes + at * 32, *xc = x[at].codes[0][0];
     Dots* out = ring[at % kRing];
     if constexpr (kSteps == 1) {
-      if (at % 2 == 0) {
-        ARGON_TILE_DOTS(0, 4, 6, w, xc, out[0].v);
-      } else {
-        ARGON_TILE_DOTS(1, 5, 7, w, xc, out[0].v);
+      switch (at % 4) {
+        case 0:
+          ARGON_TILE_DOTS(0, 4, 6, w, xc, out[0].v);
+          break;
+        case 1:
+          ARGON_TILE_DOTS(1, 5, 7, w, xc, out[0].v);
+          break;
+        case 2:
+          ARGON_TILE_DOTS(2, 4, 6, w, xc, out[0].v);
+          break;
+        default:
+          ARGON_TILE_DOTS(3, 5, 7, w, xc, out[0].v);
       }
-    } else {
+    } else if (at % 2 == 0) {
       ARGON_TILE_DOTS(0, 4, 6, w, xc, out[0].v);
       ARGON_TILE_DOTS(1, 5, 7, w + 16, xc + 256, out[1].v);
+    } else {
+      ARGON_TILE_DOTS(2, 4, 6, w, xc, out[0].v);
+      ARGON_TILE_DOTS(3, 5, 7, w + 16, xc + 256, out[1].v);
     }
   }
 

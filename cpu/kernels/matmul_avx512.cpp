@@ -28,18 +28,26 @@ struct VnniEngine {
       const __m512i extra = _mm512_loadu_si512(xb.extra[step]);
       const __m512i start = kHasMin ? _mm512_setzero_si512() : extra;
       const Floats16 sum = _mm512_castsi512_ps(extra);
-#pragma GCC unroll 16
-      for (int m = 0; m < kMatmulTile; ++m) {
-        __m512i dot = start;
+      // Four rows of W side by side: a chain of dots is eight long, and the next one begins too far behind
+      // it.
+#pragma GCC unroll 4
+      for (int m0 = 0; m0 < kMatmulTile; m0 += 4) {
+        __m512i dot[4] = {start, start, start, start};
 #pragma GCC unroll 8
         for (int g = 0; g < kGroups; ++g) {
-          int32_t four;
-          std::memcpy(&four, codes + m * WeightPiece::kStride + 4 * (step * kGroups + g), 4);
-          dot = _mm512_dpbusd_epi32(dot, _mm512_set1_epi32(four), xv[g]);
+#pragma GCC unroll 4
+          for (int i = 0; i < 4; ++i) {
+            int32_t four;
+            std::memcpy(&four, codes + (m0 + i) * WeightPiece::kStride + 4 * (step * kGroups + g), 4);
+            dot[i] = _mm512_dpbusd_epi32(dot[i], _mm512_set1_epi32(four), xv[g]);
+          }
         }
-        const int64_t s = m * WeightPiece::kSteps + step;
-        acc[m] = fma16(mul16(set16(sw[s]), d), to_floats(dot), acc[m]);
-        if constexpr (kHasMin) acc[m] = fnma16(mul16(set16(mw[s]), d), sum, acc[m]);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+          const int64_t s = (m0 + i) * WeightPiece::kSteps + step;
+          acc[m0 + i] = fma16(mul16(set16(sw[s]), d), to_floats(dot[i]), acc[m0 + i]);
+          if constexpr (kHasMin) acc[m0 + i] = fnma16(mul16(set16(mw[s]), d), sum, acc[m0 + i]);
+        }
       }
     }
   }
@@ -74,10 +82,9 @@ void matmul_avx512(const MatmulArgs& a, int64_t begin, int64_t end) {
 
 void matmul_grouped_avx512(const MatmulGroupedArgs& a, int64_t begin, int64_t end) {
   if (!is_plain_float(a.w.first.type)) return grouped_units<VnniEngine>(a, begin, end);
-  each_expert(
-      a, begin, end,
-      [](int64_t, int64_t, const WeightMatrix& w, int64_t m0, int64_t m1, const XRows& rows, const float* x,
-         float* y) { float_tiles(w, m0, m1, x, rows, y, w.rows); });
+  each_expert(a, begin, end,
+              [](int64_t, int64_t, const WeightMatrix& w, int64_t m0, int64_t m1, const XRows& rows,
+                 const float* x, float* y) { float_tiles(w, m0, m1, x, rows, y, w.rows); });
 }
 
 }  // namespace argon::ops

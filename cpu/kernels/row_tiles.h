@@ -20,9 +20,11 @@
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
 
-constexpr int kLanes = 16;                 // rows of x in a group
-constexpr int64_t kPiece = 16, kMostPiece = kPiece + 8;  // blocks of W unpacked at a time; the last may be longer
-constexpr int64_t kPackedBytes = 3 << 19;  // of x taken together, so that the second-level cache keeps them
+constexpr int kLanes = 16;  // rows of x in a group
+constexpr int64_t kPiece = 16,
+                  kMostPiece = kPiece + 8;  // blocks of W unpacked at a time; the last may be longer
+constexpr int64_t kTiles = 2;               // of 16 rows of W that share a part of x in the first-level cache
+constexpr int64_t kPackedBytes = 3 << 19;   // of x taken together, so that the second-level cache keeps them
 
 // Blocks of 16 rows of W: row m's codes in the order of the file, plus `offset` of pack_weights; steps and
 // minima. Rows are an odd number of cache lines apart.
@@ -77,9 +79,7 @@ class Scratch512 {
   size_t size_ = 0;
 };
 
-inline void prefetch_line(const uint8_t* p) {
-  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0);
-}
+inline void prefetch_line(const uint8_t* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0); }
 
 // The steps of eight blocks with two each, in order.
 inline void store_pairs(float* out, const __m256* steps) {
@@ -198,7 +198,8 @@ template <class Format, bool kUnsigned>
 }
 
 // y[t][m] of 16 vectors of 16 lanes t.
-inline void store_transposed(const float (*v)[kLanes], int64_t count, int64_t rows, float* y, int64_t stride) {
+inline void store_transposed(const float (*v)[kLanes], int64_t count, int64_t rows, float* y,
+                             int64_t stride) {
   __m512i a[16], b[16];
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
@@ -283,36 +284,43 @@ template <class Engine, int kSteps, bool kHasMin>
   const int64_t turns = (all + most - 1) / most, per_turn = (all + turns - 1) / turns;
   const size_t packed = static_cast<size_t>(per_turn * n) * sizeof(Block);
   char* const memory =
-      static_cast<char*>(scratch.get(packed + static_cast<size_t>(per_turn) * sizeof(GroupSums)));
+      static_cast<char*>(scratch.get(packed + static_cast<size_t>(per_turn * kTiles) * sizeof(GroupSums)));
   if (memory == nullptr) return false;
   Block* const blocks = reinterpret_cast<Block*>(memory);
   GroupSums* const sums = reinterpret_cast<GroupSums*>(memory + packed);
   const int64_t tile_bytes = kMatmulTile * static_cast<int64_t>(row_bytes), ahead_step = tile_bytes / n;
-  WeightPiece piece;
+  WeightPiece piece[kTiles];
   Engine engine;
   for (int64_t g0 = 0; g0 < all; g0 += per_turn) {
     const int64_t groups = std::min(per_turn, all - g0);
     const auto lanes = [&](int64_t g) { return std::min<int64_t>(kLanes, x.count - (g0 + g) * kLanes); };
     for (int64_t g = 0; g < groups; ++g)
       pack_group(x, (g0 + g) * kLanes, lanes(g), kHasMin, start, blocks + g * n);
-    for (int64_t m = m0; m < m1; m += kMatmulTile) {
+    for (int64_t m = m0; m < m1; m += kTiles * kMatmulTile) {
       const uint8_t* rows = w + static_cast<size_t>(m) * row_bytes;
+      const int64_t tiles = std::min(kTiles, (m1 - m + kMatmulTile - 1) / kMatmulTile);
+      const auto height = [&](int64_t j) { return std::min(kMatmulTile, m1 - m - j * kMatmulTile); };
       int segment = 0;
       for (int64_t b0 = 0, b1; b0 < n; b0 = b1) {
         b1 = n - b0 <= kMostPiece ? n : b0 + kPiece;
-        unpack(rows, row_bytes, std::min(kMatmulTile, m1 - m), n, b0, b1, piece);
+        for (int64_t j = 0; j < tiles; ++j)
+          unpack(rows + j * tile_bytes, row_bytes, height(j), n, b0, b1, piece[j]);
         asm volatile("" ::: "memory");  // tile loads do not say that they read
         int next = segment;
         for (int64_t g = 0; g < groups; ++g) {
-          const uint8_t* ahead = g == 0 ? rows + tile_bytes + ahead_step * b0 : nullptr;
-          next = add_piece<Engine, kSteps, kHasMin>(engine, piece, blocks + g * n + b0, n, b0, b1, segment,
-                                                    ahead, ahead_step, sums[g]);
+          for (int64_t j = 0; j < tiles; ++j) {
+            const uint8_t* ahead = g == 0 ? rows + (tiles + j) * tile_bytes + ahead_step * b0 : nullptr;
+            next = add_piece<Engine, kSteps, kHasMin>(engine, piece[j], blocks + g * n + b0, n, b0, b1,
+                                                      segment, ahead, ahead_step, sums[g * kTiles + j]);
+          }
         }
         segment = next;
       }
       for (int64_t g = 0; g < groups; ++g) {
-        store_transposed(sums[g].total, lanes(g), std::min(kMatmulTile, m1 - m),
-                         y + (g0 + g) * kLanes * stride + m, stride);
+        for (int64_t j = 0; j < tiles; ++j) {
+          store_transposed(sums[g * kTiles + j].total, lanes(g), height(j),
+                           y + (g0 + g) * kLanes * stride + m + j * kMatmulTile, stride);
+        }
       }
     }
   }
@@ -326,8 +334,8 @@ inline bool quantized_rows(const WeightMatrix& w, int64_t m0, int64_t m1, const 
   with_format(w.type, [&](auto format) {
     using Format = decltype(format);
     done = tile_products<Engine, Format::kSteps, Format::kHasMin>(
-        static_cast<const uint8_t*>(w.data), w.row_bytes, m0, m1,
-        unpack_weights<Format, Engine::kUnsigned>, -offset_of<Format>(), x, y, stride);
+        static_cast<const uint8_t*>(w.data), w.row_bytes, m0, m1, unpack_weights<Format, Engine::kUnsigned>,
+        -offset_of<Format>(), x, y, stride);
   });
   return done;
 }
