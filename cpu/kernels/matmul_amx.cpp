@@ -1,5 +1,5 @@
-// Routes matmul_amx and matmul_grouped_amx: row_tiles.h on AMX tiles. One tile operation is the integer dot of
-// one 32-block (or of its half, where a step has 16 values) for 16 rows of W and 16 rows of x; the float
+// Routes matmul_amx and matmul_grouped_amx: row_tiles.h on AMX tiles. One tile operation is the integer dot
+// of one 32-block (or of its half, where a step has 16 values) for 16 rows of W and 16 rows of x; the float
 // steps follow in AVX-512. Float weights go the AVX-512 way.
 #include "cpu/kernels/row_tiles.h"
 
@@ -35,11 +35,11 @@ struct alignas(64) Dots {
 };
 
 // clang-format off: the intrinsics want literal register numbers
-#define ARGON_TILE_DOTS(C, A, B, w, x, out)     \
-  _tile_loadd(A, w, WeightPiece::kStride);      \
-  _tile_loadd(B, x, 64);                        \
-  _tile_zero(C);                                \
-  _tile_dpbssd(C, A, B);                        \
+#define ARGON_TILE_DOTS(C, A, B, w, x, out) \
+  _tile_loadd(A, w, WeightPiece::kStride);  \
+  _tile_loadd(B, x, 64);                    \
+  _tile_zero(C);                            \
+  _tile_dpbssd(C, A, B);                    \
   _tile_stored(C, out, 64)
 // clang-format on
 
