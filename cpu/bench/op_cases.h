@@ -49,8 +49,8 @@ inline ops::QuantizedRows quantized(TestArena& a, const float* x, int64_t T, int
 
 inline std::vector<WeightType> bench_types() {
   using enum WeightType;
-  return {kQ8_0,    kQ4_0, kQ4_K,  kQ5_K, kQ6_K, kIQ4_NL,  kIQ4_XS, kIQ3_S,
-          kIQ2_XXS, kQ2_0, kMXFP4, kQ3_K, kQ2_K, kIQ3_XXS, kF32};
+  return {kQ8_0,  kQ4_0, kQ4_K, kQ5_K,    kQ6_K,  kIQ4_NL, kIQ4_XS, kIQ3_S, kIQ2_XXS, kQ2_0,
+          kMXFP4, kQ3_K, kQ2_K, kIQ3_XXS, kIQ1_S, kIQ1_M,  kIQ2_XS, kIQ2_S, kNVFP4,   kF32};
 }
 
 inline Case<ops::MatmulArgs> matmul_case(const std::string& what, WeightType type, int64_t M, int64_t K,

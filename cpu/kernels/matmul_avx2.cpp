@@ -2,11 +2,6 @@
 // matmul_quantized_avx2.h per weight type; float types by sum32.
 #include "cpu/kernels/matmul_quantized_avx2.h"
 #include "formats/floats.h"
-#include "formats/iq1_m.h"
-#include "formats/iq1_s.h"
-#include "formats/iq2_s.h"
-#include "formats/iq2_xs.h"
-#include "formats/nvfp4.h"
 
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {

@@ -1,12 +1,90 @@
-// Routes matmul_avx512 and matmul_grouped_avx512.
-#include "cpu/kernels/matmul_wide.h"
+// Routes matmul_avx512 and matmul_grouped_avx512: row_tiles.h with VNNI, and float weights by
+// float_rows_wide.h.
+#include "cpu/kernels/float_rows_wide.h"
+#include "cpu/kernels/row_tiles.h"
 
 namespace argon::ops {
+inline namespace ARGON_ISA_NS {
 
-void matmul_avx512(const MatmulArgs& a, int64_t begin, int64_t end) { matmul_units(a, begin, end, any_rows); }
+// Four codes of a row of W are broadcast and multiplied with those of 16 rows of x.
+struct VnniEngine {
+  static constexpr bool kUnsigned = true;
+
+  template <int kSteps, class Block>
+  void open(const WeightPiece&, const Block*, int64_t) {}
+
+  template <int kSteps, bool kHasMin, class Block>
+  void block(const WeightPiece& piece, const Block* x, int64_t at, int64_t, Floats16* acc) {
+    constexpr int kGroups = 8 / kSteps;
+    const Block& xb = x[at];
+    const int8_t* codes = piece.codes + at * 32;
+    const float *sw = piece.sw + at * kSteps, *mw = piece.mw + at * kSteps;
+    const Floats16 d = load16(xb.d);
+#pragma GCC unroll 2
+    for (int step = 0; step < kSteps; ++step) {
+      __m512i xv[kGroups];
+#pragma GCC unroll 8
+      for (int g = 0; g < kGroups; ++g) xv[g] = _mm512_loadu_si512(xb.codes[step * kGroups + g]);
+      const __m512i extra = _mm512_loadu_si512(xb.extra[step]);
+      const __m512i start = kHasMin ? _mm512_setzero_si512() : extra;
+      const Floats16 sum = _mm512_castsi512_ps(extra);
+      // Four rows of W side by side: a chain of dots is eight long, and the next one begins too far behind
+      // it.
+#pragma GCC unroll 4
+      for (int m0 = 0; m0 < kMatmulTile; m0 += 4) {
+        __m512i dot[4] = {start, start, start, start};
+#pragma GCC unroll 8
+        for (int g = 0; g < kGroups; ++g) {
+#pragma GCC unroll 4
+          for (int i = 0; i < 4; ++i) {
+            int32_t four;
+            std::memcpy(&four, codes + (m0 + i) * WeightPiece::kStride + 4 * (step * kGroups + g), 4);
+            dot[i] = _mm512_dpbusd_epi32(dot[i], _mm512_set1_epi32(four), xv[g]);
+          }
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+          const int64_t s = (m0 + i) * WeightPiece::kSteps + step;
+          acc[m0 + i] = fma16(mul16(set16(sw[s]), d), to_floats(dot[i]), acc[m0 + i]);
+          if constexpr (kHasMin) acc[m0 + i] = fnma16(mul16(set16(mw[s]), d), sum, acc[m0 + i]);
+        }
+      }
+    }
+  }
+};
+
+// Rows m0 .. m1-1 of w, a tile at a time, which stays in the second-level cache while the rows of x go by.
+inline void float_tiles(const WeightMatrix& w, int64_t m0, int64_t m1, const float* x, const XRows& rows,
+                        float* y, int64_t stride) {
+  const uint8_t* data = static_cast<const uint8_t*>(w.data);
+  for (int64_t m = m0; m < m1; m += kMatmulTile) {
+    const int64_t stop = std::min(m + kMatmulTile, m1);
+    switch (w.type) {
+      case WeightType::kF32:
+        float_rows<WeightType::kF32>(data, w.row_bytes, m, stop, x, rows, y, stride);
+        break;
+      case WeightType::kF16:
+        float_rows<WeightType::kF16>(data, w.row_bytes, m, stop, x, rows, y, stride);
+        break;
+      default:
+        float_rows<WeightType::kBF16>(data, w.row_bytes, m, stop, x, rows, y, stride);
+    }
+  }
+}
+
+}  // namespace ARGON_ISA_NS
+
+void matmul_avx512(const MatmulArgs& a, int64_t begin, int64_t end) {
+  if (!is_plain_float(a.w.type)) return matmul_units<VnniEngine>(a, begin, end);
+  const XRows rows{a.q, nullptr, a.T, a.w.cols};
+  float_tiles(a.w, begin * kMatmulTile, std::min(end * kMatmulTile, a.w.rows), a.x, rows, a.y, a.ldy);
+}
 
 void matmul_grouped_avx512(const MatmulGroupedArgs& a, int64_t begin, int64_t end) {
-  grouped_units(a, begin, end, any_rows);
+  if (!is_plain_float(a.w.first.type)) return grouped_units<VnniEngine>(a, begin, end);
+  each_expert(a, begin, end,
+              [](int64_t, int64_t, const WeightMatrix& w, int64_t m0, int64_t m1, const XRows& rows,
+                 const float* x, float* y) { float_tiles(w, m0, m1, x, rows, y, w.rows); });
 }
 
 }  // namespace argon::ops

@@ -11,7 +11,7 @@
 #include <algorithm>
 
 #include "cpu/kernels/simd_avx2.h"
-#include "cpu/kernels/unpack_avx2.h"
+#include "cpu/kernels/unpack_codebooks_avx2.h"
 #include "cpu/kernels/x_rows.h"
 #include "ops/matmul/matmul.h"
 

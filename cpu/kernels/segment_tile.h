@@ -75,42 +75,6 @@ inline Floats16 add_step(Floats16 acc, Floats16 sw, const float* mw, Ints16 dot,
   return acc;
 }
 
-// Calls fn with a value of the type's format struct; false when it is no integer-code type.
-template <class Fn>
-inline bool with_format(WeightType type, Fn fn) {
-  switch (type) {
-#define ARGON_FORMAT(Format)  \
-  case WeightType::k##Format: \
-    fn(Format());             \
-    return true;
-    ARGON_FORMAT(Q8_0)
-    ARGON_FORMAT(Q4_0)
-    ARGON_FORMAT(Q4_1)
-    ARGON_FORMAT(Q5_0)
-    ARGON_FORMAT(Q5_1)
-    ARGON_FORMAT(Q2_K)
-    ARGON_FORMAT(Q3_K)
-    ARGON_FORMAT(Q4_K)
-    ARGON_FORMAT(Q5_K)
-    ARGON_FORMAT(Q6_K)
-    ARGON_FORMAT(IQ1_S)
-    ARGON_FORMAT(IQ1_M)
-    ARGON_FORMAT(IQ2_XXS)
-    ARGON_FORMAT(IQ2_XS)
-    ARGON_FORMAT(IQ2_S)
-    ARGON_FORMAT(IQ3_XXS)
-    ARGON_FORMAT(IQ3_S)
-    ARGON_FORMAT(IQ4_NL)
-    ARGON_FORMAT(IQ4_XS)
-    ARGON_FORMAT(MXFP4)
-    ARGON_FORMAT(NVFP4)
-    ARGON_FORMAT(Q2_0)
-#undef ARGON_FORMAT
-    default:
-      return false;
-  }
-}
-
 // Units begin .. end-1 of a product; rows(w, m0, m1, x, xrows, y, stride) does one tile.
 template <class Rows>
 inline void matmul_units(const MatmulArgs& a, int64_t begin, int64_t end, Rows rows) {

@@ -4,29 +4,8 @@
 #pragma once
 
 #include "cpu/kernels/wide.h"
+#include "cpu/kernels/with_format.h"
 #include "formats/floats.h"
-#include "formats/iq1_m.h"
-#include "formats/iq1_s.h"
-#include "formats/iq2_s.h"
-#include "formats/iq2_xs.h"
-#include "formats/iq2_xxs.h"
-#include "formats/iq3_s.h"
-#include "formats/iq3_xxs.h"
-#include "formats/iq4_nl.h"
-#include "formats/iq4_xs.h"
-#include "formats/mxfp4.h"
-#include "formats/nvfp4.h"
-#include "formats/q2_0.h"
-#include "formats/q2_k.h"
-#include "formats/q3_k.h"
-#include "formats/q4_0.h"
-#include "formats/q4_1.h"
-#include "formats/q4_k.h"
-#include "formats/q5_0.h"
-#include "formats/q5_1.h"
-#include "formats/q5_k.h"
-#include "formats/q6_k.h"
-#include "formats/q8_0.h"
 
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {

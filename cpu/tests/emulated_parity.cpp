@@ -4,17 +4,22 @@
 #include <gtest/gtest.h>
 
 #define ARGON_EMULATE_AVX512
+#define gdn_scan_avx512 gdn_scan_emulated_avx512
 #define matmul_avx512 matmul_emulated_avx512
 #define matmul_grouped_avx512 matmul_grouped_emulated_avx512
 #define matmul_amx matmul_emulated_amx
 #define matmul_grouped_amx matmul_grouped_emulated_amx
+#include "cpu/kernels/gdn_avx512.cpp"
+//
 #include "cpu/kernels/matmul_avx512.cpp"
 //
 #include "cpu/kernels/matmul_amx.cpp"
+#undef gdn_scan_avx512
 #undef matmul_avx512
 #undef matmul_grouped_avx512
 #undef matmul_amx
 #undef matmul_grouped_amx
+#include "ops/gdn/gdn_cases.h"
 #include "ops/matmul/matmul_cases.h"
 
 namespace argon::testing {
@@ -41,6 +46,9 @@ TEST(EmulatedParity, MatmulAvx512) {
 }
 TEST(EmulatedParity, MatmulGroupedAvx512) {
   check(ops::matmul_grouped_cases(), ops::matmul_grouped_ref, ops::matmul_grouped_emulated_avx512);
+}
+TEST(EmulatedParity, GdnScanAvx512) {
+  check(ops::gdn_scan_cases(), ops::gdn_scan_ref, ops::gdn_scan_emulated_avx512);
 }
 TEST(EmulatedParity, MatmulAmx) { check(ops::matmul_cases(), ops::matmul_ref, ops::matmul_emulated_amx); }
 TEST(EmulatedParity, MatmulGroupedAmx) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -16,14 +17,6 @@
 
 namespace argon::testing {
 
-struct EngineOptions {
-  ops::KvType kv = ops::KvType::kF16;
-  int threads = 2;
-  ops::Isa isa = detect_isa();
-  int64_t max_pass = 64;
-  int64_t context = 1024;
-};
-
 template <class T>
 T must(Result<T> r) {
   if (!r.ok()) {
@@ -32,6 +25,25 @@ T must(Result<T> r) {
   }
   return std::move(r).value();
 }
+
+// What the environment asks for: ARGON_ISA a level of instruction sets (avx2, avx512, ...), ARGON_THREADS a
+// number.
+inline ops::Isa wanted_isa() {
+  const char* name = std::getenv("ARGON_ISA");
+  return name != nullptr ? must(parse_isa(name)) : detect_isa();
+}
+inline int wanted_threads() {
+  const char* count = std::getenv("ARGON_THREADS");
+  return count != nullptr ? std::max(1, std::atoi(count)) : 2;
+}
+
+struct EngineOptions {
+  ops::KvType kv = ops::KvType::kF16;
+  int threads = wanted_threads();
+  ops::Isa isa = wanted_isa();
+  int64_t max_pass = 64;
+  int64_t context = 1024;
+};
 
 class Engine {
  public:
