@@ -9,6 +9,7 @@
 #include "cuda/stream_queue.h"
 #include "cuda/weights.h"
 #include "ops/backend.h"
+#include "tiers/plan.h"
 
 namespace argon {
 
@@ -28,7 +29,7 @@ class CudaBackend final : public ops::Backend {
   static Result<std::unique_ptr<CudaBackend>> create(int device);
 
   std::string name() const override { return "cuda (" + queue_.device_name() + ")"; }
-  int64_t best_pass() const override { return 2048; }
+  int64_t best_pass() const override { return tiers::kCudaPass; }
   uint64_t memory_size() const override;
   Result<void*> allocate(size_t bytes) override;
   void free(void* p, size_t bytes) override;

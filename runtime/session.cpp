@@ -32,7 +32,11 @@ int64_t Session::default_pass(const ModelConfig& config, const ops::Backend& bac
   uint64_t memory = backend.memory_size();
   if (memory == 0 && pages > 0 && page > 0)
     memory = static_cast<uint64_t>(pages) * static_cast<uint64_t>(page);
-  int64_t pass = backend.best_pass();
+  return default_pass(config, backend.best_pass(), memory);
+}
+
+int64_t Session::default_pass(const ModelConfig& config, int64_t best_pass, uint64_t memory) {
+  int64_t pass = best_pass;
   const uint64_t aim = std::clamp(memory / 32, kLeastScratch,
                                   kMostScratch * static_cast<uint64_t>(std::max<int64_t>(pass / 512, 1)));
   while (pass > 16 && Forward::scratch_bytes(config, pass) > aim) pass /= 2;

@@ -58,6 +58,7 @@ class Session {
   // Tokens per pass whose working memory is near a 32nd of the memory that the backend computes in (48 MiB to
   // 512 MiB for every 512 tokens of its best pass); at most that best pass, at least 16.
   static int64_t default_pass(const ModelConfig& config, const ops::Backend& backend);
+  static int64_t default_pass(const ModelConfig& config, int64_t best_pass, uint64_t memory);
 
  private:
   explicit Session(const Model& model) : model_(model) {}

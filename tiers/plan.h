@@ -28,6 +28,8 @@ struct Plan {
 // What a CUDA backend takes besides what it is asked for: the driver's context with the kernels' code and
 // stacks, and the kernels' scratch memory (as measured: docs/lab/cuda-tiers.md).
 inline constexpr uint64_t kCudaContext = uint64_t{640} << 20, kCudaScratch = uint64_t{256} << 20;
+// Its best pass, for those who ask without a device (measured: docs/lab/cuda.md).
+inline constexpr int64_t kCudaPass = 4096;
 
 // When not all experts fit, room for a 16th of a layer's (32 at most) is set aside, if it is no more than an
 // 8th of what is left. Every layer gets the same share of its experts, what is left over goes to the first

@@ -43,6 +43,8 @@ class TieredBackend final : public ops::Backend {
   // The division that holds; null before the first model.
   const Plan* plan() const { return planned_ ? &plan_ : nullptr; }
   ops::Backend& device() { return *device_; }
+  int64_t best_pass() const override { return device_->best_pass(); }
+  uint64_t memory_size() const override { return options_.budget; }
   // Rows of experts computed so far in divided layers, by the device and by the host, and seconds that the
   // host has waited for the device's routing and has computed.
   struct Rows {

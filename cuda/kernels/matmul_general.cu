@@ -74,13 +74,11 @@ __global__ void matmul_codes(MatmulParams a) {
   }
 }
 
-// Warps of kRows rows of W by kCols rows of x, a block's four side by side along W (kAlongW) or x; the lanes
-// split K as sum32 does, kUnroll of their values loaded ahead.
-template <int kRows, int kCols, bool kAlongW, int kUnroll>
+// Warps of kRows rows of W by kCols rows of x; the lanes split K as sum32 does.
+template <int kRows, int kCols>
 __global__ void __launch_bounds__(128) matmul_float(MatmulParams a) {
-  const int64_t m0 = (int64_t{blockIdx.x} * (kAlongW ? 4 : 1) + (kAlongW ? warp_id() : 0)) * kRows;
-  const int64_t t0 = (int64_t{blockIdx.y} * (kAlongW ? 1 : 4) + (kAlongW ? 0 : warp_id())) * kCols;
-  if (m0 >= a.w.rows || t0 >= a.T) return;
+  const int64_t m0 = (int64_t{blockIdx.x} * 4 + warp_id()) * kRows, t0 = int64_t{blockIdx.y} * kCols;
+  if (m0 >= a.w.rows) return;
   const int64_t K = a.w.cols;
   const int lane = lane_id();
   const int expert = a.expert_begin != nullptr ? expert_of_slot(a, t0) : 0;
@@ -96,6 +94,8 @@ __global__ void __launch_bounds__(128) matmul_float(MatmulParams a) {
     const int64_t t = t0 + j < a.T ? t0 + j : t0;
     x[j] = a.x + (a.slot_row != nullptr ? a.slot_row[t] : t) * K;
   }
+  constexpr int kUnroll =
+      kRows * kCols == 1 ? 16 : 4;  // one sum: loads must be many to be under way together
   float acc[kRows * kCols] = {};
   const auto steps = [&](auto load) {
 #pragma unroll kUnroll
@@ -116,13 +116,9 @@ __global__ void __launch_bounds__(128) matmul_float(MatmulParams a) {
   } else {
     steps([&](const uint8_t* p, int64_t k) { return load_float(a.w.type, p, k); });
   }
-  if constexpr (kRows * kCols < 32) {
-#pragma unroll
-    for (int i = 0; i < kRows * kCols; ++i) {
-      const float y = fold32(acc[i]);
-      const int64_t m = m0 + i % kRows, t = t0 + i / kRows;
-      if (lane == i && m < a.w.rows && t < a.T) a.y[t * a.ldy + m] = y;
-    }
+  if constexpr (kRows * kCols == 1) {
+    const float y = fold32(acc[0]);
+    if (lane == 0) a.y[t0 * a.ldy + m0] = y;
   } else {
     static_assert(kRows * kCols % 32 == 0);
     constexpr int kEach = kRows * kCols / 32;
@@ -136,12 +132,10 @@ __global__ void __launch_bounds__(128) matmul_float(MatmulParams a) {
   }
 }
 
-template <int kRows, int kCols, bool kAlongW, int kUnroll>
+template <int kRows, int kCols>
 void launch_float(Queue& queue, const MatmulParams& a) {
-  queue.launch(
-      matmul_float<kRows, kCols, kAlongW, kUnroll>,
-      dim3(blocks_for(a.w.rows, (kAlongW ? 4 : 1) * kRows), blocks_for(a.T, (kAlongW ? 1 : 4) * kCols)), 128,
-      0, a);
+  queue.launch(matmul_float<kRows, kCols>, dim3(blocks_for(a.w.rows, 4 * kRows), blocks_for(a.T, kCols)), 128,
+               0, a);
 }
 
 }  // namespace
@@ -149,14 +143,11 @@ void launch_float(Queue& queue, const MatmulParams& a) {
 void matmul_general(Queue& queue, const MatmulParams& a) {
   if (is_plain_float(a.w.type)) {
     if (a.T < 4 || a.expert_begin != nullptr) {
-      launch_float<1, 1, true, 16>(queue, a);
-    } else if (a.w.rows <= 4 && a.T >= 512) {
-      // Bound by reading x: many loads under way.
-      launch_float<4, 4, false, 16>(queue, a);
+      launch_float<1, 1>(queue, a);
     } else if (a.w.rows <= 16) {
-      launch_float<4, 8, true, 4>(queue, a);
+      launch_float<4, 8>(queue, a);
     } else if (!matmul_floats(queue, a)) {
-      launch_float<8, 8, true, 4>(queue, a);
+      launch_float<8, 8>(queue, a);
     }
     return;
   }
