@@ -1,5 +1,6 @@
 #include "app/backends.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/thread_pool.h"
@@ -27,7 +28,11 @@ Result<std::unique_ptr<ops::Backend>> make_cuda([[maybe_unused]] const BackendCh
 #ifdef ARGON_HAVE_CUDA
   ARGON_ASSIGN_OR_RETURN(auto device, make_cuda_backend());
   ARGON_ASSIGN_OR_RETURN(const CudaMemory memory, cuda_memory());
-  ARGON_ASSIGN_OR_RETURN(auto host, make_cpu(c));
+  // The host's experts keep half of the processors busy as well as all of them, and copying to the device
+  // wants some too (docs/lab/cuda-tiers.md).
+  BackendChoice beside = c;
+  if (beside.threads == 0) beside.threads = std::max(1, ThreadPool::available_processors() / 2);
+  ARGON_ASSIGN_OR_RETURN(auto host, make_cpu(beside));
   // The context is there already: it is part of what the user gives, not of what is free.
   tiers::Options o;
   o.own = tiers::kCudaScratch;
@@ -85,7 +90,11 @@ std::string backend_names() {
 Result<std::unique_ptr<ops::Backend>> make_backend(const BackendChoice& c) {
   if (c.name == "cuda") return make_cuda(c);
 #ifdef ARGON_HAVE_CUDA
-  if (c.name == "auto" && cuda_available()) return make_cuda(c);
+  if (c.name == "auto" && cuda_available()) {
+    auto cuda = make_cuda(c);
+    // A device that this build holds no code for is as good as none.
+    if (cuda.ok() || cuda.status().code() != Code::kUnsupported || c.gpu_memory > 0) return cuda;
+  }
 #endif
   if (c.name != "auto" && c.name != "cpu" && c.name != "metal") {
     return bad_input("--backend is '" + c.name + "': wanted one of " + backend_names());

@@ -14,7 +14,7 @@ namespace argon::app {
 
 struct BackendChoice {
   std::string name = "auto";  // auto, cpu, cuda or metal
-  int threads = 0;            // 0: the processors this process may use
+  int threads = 0;            // 0: the processors this process may use; half of them beside CUDA
   std::string isa;            // empty: the machine's best
   uint64_t gpu_memory = 0;    // bytes of a GPU's memory that may be taken; 0: what is free
 };

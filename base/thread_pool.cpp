@@ -124,7 +124,7 @@ void ThreadPool::worker() {
       idle = 0;
       continue;
     }
-    if (++idle < kSpins || awake_.load(std::memory_order_relaxed)) {
+    if (awake_.load(std::memory_order_relaxed) || ++idle < kSpins) {
       pause_cpu();
       continue;
     }

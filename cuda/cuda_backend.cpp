@@ -181,14 +181,15 @@ void CudaBackend::set_split(cuda::WeightView& v) {
 
 // Once per matrix and process, by pieces that go through scratch memory. Whole matrices are copied on the
 // device; of one that is larger than a piece, blocks would be written where others wait to be read, so it
-// comes from the host again.
-void CudaBackend::split(const cuda::WeightView& v, int64_t matrices) {
+// comes from the host again. False: the pass has failed already, or fails by this, and nothing may rely on
+// the new layout.
+bool CudaBackend::split(const cuda::WeightView& v, int64_t matrices) {
   const size_t block = static_cast<size_t>(v.code_bytes) + 2;
   const int64_t per_matrix = v.rows * (v.cols / 32);
   const size_t one = static_cast<size_t>(per_matrix) * block, each = static_cast<size_t>(v.matrix_bytes);
   auto* copy =
       static_cast<uint8_t*>(queue_.scratch(std::min(kPiece, static_cast<size_t>(matrices - 1) * each + one)));
-  if (copy == nullptr) return;
+  if (copy == nullptr || !queue_.ok()) return false;
   if (one <= kPiece && each <= kPiece) {
     const int64_t most = matrices == 1 ? 1 : static_cast<int64_t>(kPiece / each);
     for (int64_t m = 0; m < matrices; m += most) {
@@ -210,7 +211,7 @@ void CudaBackend::split(const cuda::WeightView& v, int64_t matrices) {
     }
   }
   queue_.flush();
-  queue_.check(cudaStreamSynchronize(queue_.stream()), "preparing weights");
+  return queue_.check(cudaStreamSynchronize(queue_.stream()), "preparing weights") && queue_.ok();
 }
 
 cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices, size_t matrix_bytes,
@@ -222,10 +223,11 @@ cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices,
   const size_t all = static_cast<size_t>(matrices - 1) * matrix_bytes + one;
   v.constant = is_placed(w.data, all);
   if (!multiply || !v.constant || !can_split(w, matrix_bytes)) return v;
-  set_split(v);
-  split(v, matrices);
-  split_[w.data] = v;
-  return v;
+  cuda::WeightView prepared = v;
+  set_split(prepared);
+  if (!split(prepared, matrices)) return v;
+  split_[w.data] = prepared;
+  return prepared;
 }
 
 bool CudaBackend::can_compute(WeightType type) const { return find_format(type) != nullptr; }

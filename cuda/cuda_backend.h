@@ -101,7 +101,7 @@ class CudaBackend final : public ops::Backend {
   }
   bool is_placed(const void* device, size_t bytes) const;
   static bool can_split(const ops::WeightMatrix& w, size_t matrix_bytes);
-  void split(const cuda::WeightView& v, int64_t matrices);
+  bool split(const cuda::WeightView& v, int64_t matrices);
   static void set_split(cuda::WeightView& v);
 
   cuda::StreamQueue queue_;

@@ -50,6 +50,12 @@ Status StreamQueue::open(int device) {
       !check(cudaEventCreateWithFlags(&read_done_, cudaEventDisableTiming), "making an event")) {
     return finish();
   }
+  if (early_code_version() == 0) {
+    return unsupported(name_ + " has compute capability " + std::to_string(p.major) + "." +
+                       std::to_string(p.minor) +
+                       ", for which this argon holds no code: build it with -DCMAKE_CUDA_ARCHITECTURES=" +
+                       std::to_string(p.major) + std::to_string(p.minor) + ", or use --backend cpu");
+  }
   return {};
 }
 

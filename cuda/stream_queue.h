@@ -58,6 +58,7 @@ class StreamQueue final : public Queue {
 
   void* scratch(size_t bytes) override;
   int processors() const override { return processors_; }
+  bool ok() const { return error_.ok(); }  // no error is kept
   // Keeps the first error.
   bool check(cudaError_t e, const char* what);
 

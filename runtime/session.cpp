@@ -48,7 +48,7 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, ops::Backen
   std::unique_ptr<Session> s(new Session(model));
   const ModelConfig& c = model.config();
   const int64_t context = options.context > 0 ? options.context : c.context_length;
-  const int64_t pass = options.max_pass > 0 ? options.max_pass : default_pass(c, backend);
+  const int64_t pass = options.max_pass > 0 ? options.max_pass : std::min(default_pass(c, backend), context);
   ARGON_ASSIGN_OR_RETURN(s->forward_, Forward::create(c, model.weights(), backend, pass, context,
                                                       SequenceState::bytes(c, context, options.kv_type)));
   ARGON_ASSIGN_OR_RETURN(s->state_, SequenceState::create(c, backend, context, options.kv_type));

@@ -224,9 +224,15 @@ Status TieredBackend::place_experts(std::span<ExpertMatrix* const> of_a_layer) {
     layer->resident.push_back(static_cast<int32_t>(e));
     layer->slab_slot[static_cast<size_t>(e)] = static_cast<int32_t>(e);
   }
+  if (Status s = device_->finish(); !s.ok()) {
+    for (const ExpertMatrix& m : layer->slab) {
+      if (m.first.data != nullptr) device_->free(const_cast<void*>(m.first.data), bytes_of(m));
+    }
+    return s;
+  }
   order_.push_back(layer.get());
   layers_.emplace(key, std::move(layer));
-  return device_->finish();
+  return {};
 }
 
 void TieredBackend::run_experts(const ExpertBlock& e) {
@@ -236,7 +242,10 @@ void TieredBackend::run_experts(const ExpertBlock& e) {
 }
 
 void TieredBackend::run_divided(const ExpertBlock& e, Layer& layer) {
-  if (pass_tokens_ == 0) host_->stay_ready(true);
+  if (pass_tokens_ == 0) {
+    host_->stay_ready(true);
+    if (slabs_in_doubt_) put_residents();
+  }
   pass_tokens_ = e.route.T;
   const int64_t T = e.route.T, K = e.route.K, E = e.route.E, slots = T * K;
   const int64_t H = e.gate.w.first.cols, F = e.gate.w.first.rows;
@@ -443,10 +452,25 @@ Status TieredBackend::finish() {
   if (Status h = host_->finish(); s.ok()) s = h;
   if (s.ok()) s = error_;
   error_ = {};
+  if (s.ok() && pass_tokens_ > 0) slabs_in_doubt_ = false;
   // Done before the next pass begins, whose kernels may read weights before earlier ones have ended.
-  if (s.ok() && pass_tokens_ > 0 && exchange()) s = device_->finish();
+  if (s.ok() && pass_tokens_ > 0 && exchange()) {
+    s = device_->finish();
+    slabs_in_doubt_ = !s.ok();
+  }
   pass_tokens_ = 0;
   return s;
+}
+
+// After an exchange that failed half-way: what each slot should hold, again.
+void TieredBackend::put_residents() {
+  for (const Layer* layer : order_) {
+    for (size_t slot = 0; slot < layer->resident.size(); ++slot) {
+      for (size_t m = 0; m < 3; ++m)
+        device_->put_expert(layer->slab[m], static_cast<int64_t>(slot),
+                            expert_data(layer->file[m], layer->resident[slot]));
+    }
+  }
 }
 
 // Between passes: hot experts take the places of cold ones, a bounded number of bytes. Layers take turns.

@@ -144,10 +144,12 @@ class TieredBackend final : public ops::Backend {
   Status prepare_passing(const Layer& layer);
   void upload_and_compute(const ops::ExpertBlock& e, const Layer& layer, int64_t on_device);
   bool exchange();
+  void put_residents();
 
   std::unique_ptr<ops::Backend> device_, host_;
   Options options_;
   bool planned_ = false;
+  bool slabs_in_doubt_ = false;  // the last exchange failed
   Plan plan_;
   size_t placed_ = 0;                                     // layers placed of the plan's
   std::map<const void*, std::unique_ptr<Layer>> layers_;  // divided ones, by the gate's data in the file

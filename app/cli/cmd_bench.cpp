@@ -144,7 +144,7 @@ Status run(const Options& o) {
     return bad_input(
         fmt::format("-p and -n need {} tokens, the context holds {}: lower them", total, c.context_length));
   }
-  const int64_t pass = o.engine.pass.value_or(Session::default_pass(c, *engine->backend));
+  const int64_t pass = o.engine.pass.value_or(std::min(Session::default_pass(c, *engine->backend), total));
   ARGON_ASSIGN_OR_RETURN(const auto forward,
                          Forward::create(c, engine->model->weights(), *engine->backend, pass, total,
                                          SequenceState::bytes(c, total, o.engine.kv_type())));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "app/cli/commands.h"
@@ -28,9 +29,9 @@ Result<std::optional<GpuPlacement>> place_on_gpu(const GgufFile& file, const Mod
   ARGON_ASSIGN_OR_RETURN(const uint64_t budget, parse_size("--gpu-memory", o.gpu_memory));
   ARGON_ASSIGN_OR_RETURN(const Weights weights, Weights::bind(file, c, [](WeightType) { return true; }));
   const int64_t context = o.context.value_or(c.context_length);
-  const ModelMemory memory =
-      model_memory(c, weights, o.pass.value_or(Session::default_pass(c, tiers::kCudaPass, budget)), context,
-                   SequenceState::bytes(c, context, o.kv_type()));
+  const ModelMemory memory = model_memory(
+      c, weights, o.pass.value_or(std::min(Session::default_pass(c, tiers::kCudaPass, budget), context)),
+      context, SequenceState::bytes(c, context, o.kv_type()));
   ops::MemoryNeeds needs = memory.needs();
   needs.own = tiers::kCudaContext + tiers::kCudaScratch;
   ARGON_ASSIGN_OR_RETURN(const tiers::Plan plan, tiers::divide(needs, budget));

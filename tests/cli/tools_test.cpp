@@ -80,8 +80,8 @@ TEST(Inspect, TextAndJson) {
 // Budgets round what the file needs, which the parts add up to.
 TEST(Inspect, WhatGoesToTheGpu) {
   const auto ask = [](const std::string& size) {
-    const Ran r = argon(
-        {"inspect", "--json", "-c", "256", "--gpu-memory", size, fixture_path("tiny-random-Q8_0.gguf")});
+    const Ran r = argon({"inspect", "--json", "-c", "256", "--pass", "64", "--gpu-memory", size,
+                         fixture_path("tiny-random-Q8_0.gguf")});
     EXPECT_EQ(r.exit_code, 0) << r.err;
     return nlohmann::json::parse(r.out, nullptr, false)["gpu_memory"];
   };
@@ -102,10 +102,10 @@ TEST(Inspect, WhatGoesToTheGpu) {
   const std::string least = std::to_string(parts - table - experts);
   EXPECT_EQ(ask(least)["gpu_experts"], 0);
   const std::string file = fixture_path("tiny-random-Q8_0.gguf");
-  EXPECT_TRUE(
-      contains(argon({"inspect", "-c", "256", "--gpu-memory", least, file}).out, "computed by the CPU"));
-  const Ran less =
-      argon({"inspect", "-c", "256", "--gpu-memory", std::to_string(parts - table - experts - 1), file});
+  EXPECT_TRUE(contains(argon({"inspect", "-c", "256", "--pass", "64", "--gpu-memory", least, file}).out,
+                       "computed by the CPU"));
+  const Ran less = argon({"inspect", "-c", "256", "--pass", "64", "--gpu-memory",
+                          std::to_string(parts - table - experts - 1), file});
   EXPECT_EQ(less.exit_code, 1);
   EXPECT_TRUE(contains(less.err, "needed at least") && contains(less.err, "raise --gpu-memory")) << less.err;
 }

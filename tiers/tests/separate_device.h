@@ -97,11 +97,19 @@ class SeparateDevice final : public ops::Backend {
     until_ = 0;
   }
   Status finish() override {
+    if (!fault_.ok() && finishes_before_fault_-- == 0) {
+      queue_.clear();  // what was asked for is lost
+      until_ = 0;
+      return std::exchange(fault_, Status());
+    }
     settle();
-    return std::exchange(fault_, Status());
+    return {};
   }
-  // What finish() will say next.
-  void set_fault(Status s) { fault_ = std::move(s); }
+  // What a later finish() will say, the next one or one after it.
+  void set_fault(Status s, int finishes_before = 0) {
+    fault_ = std::move(s);
+    finishes_before_fault_ = finishes_before;
+  }
 
   void run(const ops::QuantizeArgs& a) override { later(a); }
   void run(const ops::MatmulArgs& a) override { later(a); }
@@ -183,6 +191,7 @@ class SeparateDevice final : public ops::Backend {
   uint64_t bytes_ = 0;
   int64_t fail_after_ = -1;
   Status fault_;
+  int finishes_before_fault_ = 0;
 };
 
 }  // namespace argon::testing

@@ -266,5 +266,26 @@ TEST(TiersErrors, FaultEndsTheRequest) {
   EXPECT_EQ(std::memcmp(found.data(), wanted.data(), wanted.size() * sizeof(float)), 0);
 }
 
+// The pass itself goes well; what is lost is the exchange of experts after it.
+TEST(TiersErrors, FaultInAnExchange) {
+  const std::string path = fixture_path("tiny-random-Q8_0.gguf");
+  Engine whole(path, {.kv = kKv, .max_pass = kPass, .context = kContext});
+  const Sizes s = sizes(whole.model());
+  tiers::Options o{.budget = s.fixed + s.experts / 3};
+  o.swap_per_token = o.swap_most = s.experts;
+  o.swap_least = 1;
+  Divided d(path, o);
+  Logits out(static_cast<size_t>(whole.model().config().V));
+  ReadOptions r;
+  r.out = out.data();
+  const Ids ids(5, 29);
+  auto state = d.new_state();
+  d.device().set_fault(internal_error("the device is lost, as the test wants it"), 1);
+  EXPECT_EQ(d.forward().read(*state, ids, r).code(), Code::kInternal);
+  EXPECT_GT(d.backend().rows().swaps, 0);
+  const Logits found = d.read(*state, ids), wanted = whole.logits(ids);
+  EXPECT_EQ(std::memcmp(found.data(), wanted.data(), wanted.size() * sizeof(float)), 0);
+}
+
 }  // namespace
 }  // namespace argon::testing
