@@ -67,11 +67,6 @@ CudaBackend::~CudaBackend() {
   for (uint8_t* p : outgrown_) cudaFree(p);
 }
 
-uint64_t CudaBackend::memory_size() const {
-  size_t free = 0, total = 0;
-  return cudaMemGetInfo(&free, &total) == cudaSuccess ? total : 0;
-}
-
 Result<void*> CudaBackend::allocate(size_t bytes) {
   bytes = std::max<size_t>(bytes, 1);
   void* p = nullptr;

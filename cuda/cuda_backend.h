@@ -30,7 +30,6 @@ class CudaBackend final : public ops::Backend {
 
   std::string name() const override { return "cuda (" + queue_.device_name() + ")"; }
   int64_t best_pass() const override { return tiers::kCudaPass; }
-  uint64_t memory_size() const override;
   Result<void*> allocate(size_t bytes) override;
   void free(void* p, size_t bytes) override;
   // Host ranges inside an earlier one share its copy (views of one tensor).

@@ -26,7 +26,6 @@ Result<Plan> divide(const ops::MemoryNeeds& needs, uint64_t budget) {
         mebibytes(needs.own) + "; raise --gpu-memory, lower --context or --pass, or take --backend cpu");
   }
   Plan plan;
-  plan.budget = budget;
   uint64_t left = budget - needs.fixed();
   plan.whole = needs.experts() <= left;
   if (!plan.whole) {

@@ -14,7 +14,6 @@ namespace argon::tiers {
 
 // Experts of each layer on the device.
 struct Plan {
-  uint64_t budget = 0;  // bytes in all
   std::vector<int64_t> resident;
   int64_t experts = 0;  // of all layers
   uint64_t resident_bytes = 0, passing_bytes = 0;
@@ -26,7 +25,8 @@ struct Plan {
 };
 
 // What a CUDA backend takes besides what it is asked for: the driver's context with the kernels' code and
-// stacks, and the kernels' scratch memory (as measured: docs/lab/cuda-tiers.md).
+// stacks, with something to spare (docs/lab/cuda-tiers.md), and the kernels' scratch memory at its most, the
+// scores of kernels/qsa_select.cu.
 inline constexpr uint64_t kCudaContext = uint64_t{640} << 20, kCudaScratch = uint64_t{256} << 20;
 // Its best pass, for those who ask without a device (measured: docs/lab/cuda.md).
 inline constexpr int64_t kCudaPass = 4096;

@@ -49,12 +49,6 @@ inline I512 dpbusd(const I512& acc, const I512& u, const I512& s) {
     return sum;
   });
 }
-inline I512 dpwssd(const I512& acc, const I512& a, const I512& b) {
-  int16_t aw[32], bw[32];
-  std::memcpy(aw, &a, 64);
-  std::memcpy(bw, &b, 64);
-  return ints([&](int k) { return acc.i[k] + aw[2 * k] * bw[2 * k] + aw[2 * k + 1] * bw[2 * k + 1]; });
-}
 // Within each quarter of 4 lanes: lanes (a, b) of the first, then of the second operand, interleaved.
 inline I512 unpack32(const I512& a, const I512& b, int from) {
   return ints([&](int k) { return (k % 2 == 0 ? a : b).i[k / 4 * 4 + from + k % 4 / 2]; });
@@ -124,12 +118,9 @@ using I = I512;
 ARGON_EMULATED(setzero_ps, F, (), return F{};)
 ARGON_EMULATED(setzero_si512, I, (), return I{};)
 ARGON_EMULATED(set1_ps, F, (float v), return floats([&](int) { return v; });)
-ARGON_EMULATED(set1_epi8, I, (char v),
-               return set1(static_cast<int32_t>(0x01010101u * static_cast<uint8_t>(v)));)
 ARGON_EMULATED(loadu_ps, F, (const void* p), return load<F>(p);)
 ARGON_EMULATED(loadu_si512, I, (const void* p), return load<I>(p);)
 ARGON_EMULATED(storeu_ps, void, (void* p, F v), std::memcpy(p, &v, 64);)
-ARGON_EMULATED(storeu_si512, void, (void* p, I v), std::memcpy(p, &v, 64);)
 ARGON_EMULATED(add_ps, F, (F a, F b), return floats([&](int k) { return a.f[k] + b.f[k]; });)
 ARGON_EMULATED(sub_ps, F, (F a, F b), return floats([&](int k) { return a.f[k] - b.f[k]; });)
 ARGON_EMULATED(mul_ps, F, (F a, F b), return floats([&](int k) { return a.f[k] * b.f[k]; });)
@@ -138,13 +129,8 @@ ARGON_EMULATED(fmadd_ps, F, (F a, F b, F c),
 ARGON_EMULATED(fnmadd_ps, F, (F a, F b, F c),
                return floats([&](int k) { return __builtin_fmaf(-a.f[k], b.f[k], c.f[k]); });)
 ARGON_EMULATED(cvtepi32_ps, F, (I a), return floats([&](int k) { return static_cast<float>(a.i[k]); });)
-ARGON_EMULATED(add_epi32, I, (I a, I b), return ints([&](int k) { return a.i[k] + b.i[k]; });)
-ARGON_EMULATED(sub_epi32, I, (I a, I b), return ints([&](int k) { return a.i[k] - b.i[k]; });)
-ARGON_EMULATED(xor_si512, I, (I a, I b), return ints([&](int k) { return a.i[k] ^ b.i[k]; });)
 ARGON_EMULATED(mask_storeu_ps, void, (float* p, unsigned m, F v),
                for (int k = 0; k < 16; ++k) if (m >> k & 1) p[k] = v.f[k];)
-ARGON_EMULATED(maskz_loadu_ps, F, (unsigned m, const float* p),
-               return floats([&](int k) { return m >> k & 1 ? p[k] : 0.0f; });)
 ARGON_EMULATED(half256, __m256, (const float* p), return _mm256_loadu_ps(p);)
 ARGON_EMULATED(cvtph_ps, F, (__m256i h), F r;
                _mm256_storeu_ps(r.f, _mm256_cvtph_ps(_mm256_castsi256_si128(h)));
@@ -154,43 +140,29 @@ ARGON_EMULATED(cvtepu16_epi32, I, (__m256i h), uint16_t u[16]; std::memcpy(u, &h
 ARGON_EMULATED(slli_epi32, I, (I a, int n),
                return ints([&](int k) { return static_cast<int32_t>(static_cast<uint32_t>(a.i[k]) << n); });)
 ARGON_EMULATED(castsi512_ps, F, (I a), return load<F>(&a);)
-ARGON_EMULATED(castsi256_si512, I, (__m256i a), I r{}; std::memcpy(&r, &a, 32); return r;)
-ARGON_EMULATED(broadcast_i64x4, I, (__m256i a), I r; std::memcpy(r.i, &a, 32); std::memcpy(r.i + 8, &a, 32);
-               return r;)
-ARGON_EMULATED(inserti64x4, I, (I a, __m256i b, int half), std::memcpy(a.i + 8 * half, &b, 32); return a;)
 }  // namespace argon::emulated
 
 #define _mm512_setzero_ps ::argon::emulated::emulated_setzero_ps
 #define _mm512_setzero_si512 ::argon::emulated::emulated_setzero_si512
 #define _mm512_set1_ps ::argon::emulated::emulated_set1_ps
-#define _mm512_set1_epi8 ::argon::emulated::emulated_set1_epi8
 #define _mm512_set1_epi32 ::argon::emulated::set1
 #define _mm512_loadu_ps ::argon::emulated::emulated_loadu_ps
 #define _mm512_loadu_si512 ::argon::emulated::emulated_loadu_si512
 #define _mm512_storeu_ps ::argon::emulated::emulated_storeu_ps
-#define _mm512_storeu_si512 ::argon::emulated::emulated_storeu_si512
 #define _mm512_add_ps ::argon::emulated::emulated_add_ps
 #define _mm512_sub_ps ::argon::emulated::emulated_sub_ps
 #define _mm512_mul_ps ::argon::emulated::emulated_mul_ps
 #define _mm512_fmadd_ps ::argon::emulated::emulated_fmadd_ps
 #define _mm512_fnmadd_ps ::argon::emulated::emulated_fnmadd_ps
 #define _mm512_cvtepi32_ps ::argon::emulated::emulated_cvtepi32_ps
-#define _mm512_add_epi32 ::argon::emulated::emulated_add_epi32
-#define _mm512_sub_epi32 ::argon::emulated::emulated_sub_epi32
-#define _mm512_xor_si512 ::argon::emulated::emulated_xor_si512
 #define _mm512_mask_storeu_ps ::argon::emulated::emulated_mask_storeu_ps
-#define _mm512_maskz_loadu_ps ::argon::emulated::emulated_maskz_loadu_ps
 #define _mm512_cvtph_ps ::argon::emulated::emulated_cvtph_ps
 #define _mm512_cvtepu16_epi32 ::argon::emulated::emulated_cvtepu16_epi32
 #define _mm512_slli_epi32 ::argon::emulated::emulated_slli_epi32
 #define _mm512_castsi512_ps ::argon::emulated::emulated_castsi512_ps
-#define _mm512_castsi256_si512 ::argon::emulated::emulated_castsi256_si512
-#define _mm512_broadcast_i64x4 ::argon::emulated::emulated_broadcast_i64x4
-#define _mm512_inserti64x4 ::argon::emulated::emulated_inserti64x4
 #define _mm512_castps512_ps256(v) ::argon::emulated::emulated_half256((v).f)
 #define _mm512_extractf32x8_ps(v, half) ::argon::emulated::emulated_half256((v).f + 8 * (half))
 #define _mm512_dpbusd_epi32 ::argon::emulated::dpbusd
-#define _mm512_dpwssd_epi32 ::argon::emulated::dpwssd
 #define _mm512_unpacklo_epi32(a, b) ::argon::emulated::unpack32(a, b, 0)
 #define _mm512_unpackhi_epi32(a, b) ::argon::emulated::unpack32(a, b, 2)
 #define _mm512_unpacklo_epi64(a, b) ::argon::emulated::unpack64(a, b, 0)
