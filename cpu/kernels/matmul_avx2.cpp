@@ -181,28 +181,9 @@ void matmul_avx2(const MatmulArgs& a, int64_t begin, int64_t end) {
 void matmul_grouped_avx2(const MatmulGroupedArgs& a, int64_t begin, int64_t end) {
   if (!is_plain_float(a.w.first.type) && a.w.first.cols > 32 * kMaxBlocks)
     return matmul_grouped_ref(a, begin, end);
-  const int64_t tiles = (a.w.first.rows + kMatmulTile - 1) / kMatmulTile;
-  for (int64_t u = begin; u < end;) {
-    // The units of one expert together.
-    const int64_t e = u / tiles, m0 = u % tiles * kMatmulTile, stop = std::min(end, (e + 1) * tiles);
-    const int64_t m1 = std::min((stop - e * tiles) * kMatmulTile, a.w.first.rows);
-    u = stop;
-    const int64_t s0 = a.expert_begin[e], count = a.expert_begin[e + 1] - s0;
-    if (count == 0) continue;
-    WeightMatrix w = a.w.first;
-    w.data = static_cast<const uint8_t*>(w.data) + static_cast<size_t>(e) * a.w.expert_bytes;
-    XRows rows{a.q, nullptr, count, w.cols};
-    const float* x = a.x;
-    if (a.slot_row != nullptr) {
-      rows.index = a.slot_row + s0;
-    } else {
-      x += s0 * w.cols;
-      rows.q.codes += s0 * w.cols;
-      rows.q.d += s0 * (w.cols / 32);
-      rows.q.sums += s0 * (w.cols / 16);
-    }
-    any_rows(w, m0, m1, x, rows, a.y + s0 * w.rows, w.rows);
-  }
+  each_expert(a, begin, end,
+              [](int64_t, int64_t, const WeightMatrix& w, int64_t m0, int64_t m1, const XRows& rows,
+                 const float* x, float* y) { any_rows(w, m0, m1, x, rows, y, w.rows); });
 }
 
 void quantize_avx2(const QuantizeArgs& a, int64_t begin, int64_t end) {

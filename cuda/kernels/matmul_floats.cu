@@ -4,8 +4,8 @@
 //
 // Bound: one fma per output and k, and 24 shared memory reads of 128 bytes to 128 fma of a warp: 32 cycles of
 // arithmetic against 24 of reading on a processor.
+#include "cuda/kernels/copy_async.cuh"
 #include "cuda/kernels/matmul.cuh"
-#include "cuda/kernels/warpgroup.cuh"
 
 namespace argon::cuda {
 namespace {

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "cuda/kernels/blocks.cuh"
+#include "cuda/kernels/copy_async.cuh"
 #include "cuda/kernels/matmul.cuh"
 
 namespace argon::cuda {
@@ -28,22 +29,6 @@ struct TileParams {
   // Not null: blockIdx.z is a segment of K, whose sums go to partial[segment][t][row].
   float* partial;
 };
-
-__device__ inline unsigned shared_at(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-template <int kBytes>
-__device__ inline void copy_async(void* to, const void* from, bool wanted) {
-  if constexpr (kBytes == 16) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(
-                     shared_at(to)),
-                 "l"(from), "r"(static_cast<int>(wanted)));
-  } else {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], %3; }" ::"r"(
-                     shared_at(to)),
-                 "l"(from), "r"(static_cast<int>(wanted)), "n"(kBytes));
-  }
-}
 
 __device__ inline void load_matrices(unsigned at, uint32_t* r) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

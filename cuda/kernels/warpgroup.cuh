@@ -1,25 +1,9 @@
-// Instructions of compute capability 9.0 and asynchronous copies: what the warpgroup products are made of.
+// Instructions of compute capability 9.0: what the warpgroup products are made of.
 #pragma once
 
-#include "cuda/device.cuh"
+#include "cuda/kernels/copy_async.cuh"
 
 namespace argon::cuda {
-
-__device__ inline unsigned shared_at(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-template <int kBytes>
-__device__ inline void copy_async(void* to, const void* from, bool wanted) {
-  if constexpr (kBytes == 16) {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(
-                     shared_at(to)),
-                 "l"(from), "r"(static_cast<int>(wanted)));
-  } else {
-    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p cp.async.ca.shared.global [%0], [%1], %3; }" ::"r"(
-                     shared_at(to)),
-                 "l"(from), "r"(static_cast<int>(wanted)), "n"(kBytes));
-  }
-}
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
