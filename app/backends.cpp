@@ -35,12 +35,12 @@ Result<std::unique_ptr<ops::Backend>> make_cuda([[maybe_unused]] const BackendCh
   ARGON_ASSIGN_OR_RETURN(auto host, make_cpu(beside));
   // The context is there already: it is part of what the user gives, not of what is free.
   tiers::Options o;
-  o.own = tiers::kCudaScratch;
+  o.own = cuda::kScratchBytes;
   o.budget = memory.free;
   if (c.gpu_memory > 0) {
-    o.own += tiers::kCudaContext;
+    o.own += cuda::kContextBytes;
     o.budget = c.gpu_memory;
-    if (c.gpu_memory > memory.free + tiers::kCudaContext) {
+    if (c.gpu_memory > memory.free + cuda::kContextBytes) {
       return resource_error("--gpu-memory is " + mebibytes(c.gpu_memory) + ", but of the GPU's " +
                             mebibytes(memory.total) + " only " + mebibytes(memory.free) +
                             " are free: give less, or leave it out to use what is free");

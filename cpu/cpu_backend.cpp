@@ -165,6 +165,10 @@ void CpuBackend::run_gated(const ops::MatmulGroupedArgs& gate, const ops::Matmul
   run(act);
 }
 
+void CpuBackend::run_sample(const ops::SampleArgs& a) {
+  ops::sample_with(a, [this](const ops::SampleWeightsArgs& w) { dispatch(w, units(w)); });
+}
+
 void CpuBackend::run(const ops::QuantizeArgs& a) { dispatch(a, units(a)); }
 void CpuBackend::run(const ops::MatmulArgs& a) { dispatch(a, a.T); }
 void CpuBackend::run(const ops::MatmulGroupedArgs& a) { dispatch(a, a.S); }

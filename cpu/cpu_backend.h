@@ -42,6 +42,7 @@ class CpuBackend final : public ops::Backend {
   void run(const ops::MoeCombineArgs& a) override;
   void run(const ops::SwigluArgs& a) override;
   void run(const ops::EmbedArgs& a) override;
+  void run_sample(const ops::SampleArgs& a) override;
   void run(const ops::QsaAttentionArgs& a) override;
   void run(const ops::GrNormArgs& a) override;
   void run(const ops::GrApplyArgs& a) override;

@@ -230,6 +230,7 @@ bool CudaBackend::can_compute(WeightType type) const { return find_format(type) 
 void CudaBackend::run(const ops::QuantizeArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::MatmulArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, true)); }
 void CudaBackend::run(const ops::MatmulGroupedArgs& a) { cuda::run(queue_, a, view(a)); }
+void CudaBackend::run_sample(const ops::SampleArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::EmbedArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, false)); }
 void CudaBackend::run(const ops::RmsNormArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::RopeArgs& a) { cuda::run(queue_, a); }

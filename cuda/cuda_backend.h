@@ -6,10 +6,10 @@
 #include <map>
 #include <memory>
 
+#include "cuda/figures.h"
 #include "cuda/stream_queue.h"
 #include "cuda/weights.h"
 #include "ops/backend.h"
-#include "tiers/plan.h"
 
 namespace argon {
 
@@ -29,7 +29,7 @@ class CudaBackend final : public ops::Backend {
   static Result<std::unique_ptr<CudaBackend>> create(int device);
 
   std::string name() const override { return "cuda (" + queue_.device_name() + ")"; }
-  int64_t best_pass() const override { return tiers::kCudaPass; }
+  int64_t best_pass() const override { return cuda::kBestPass; }
   Result<void*> allocate(size_t bytes) override;
   void free(void* p, size_t bytes) override;
   // Host ranges inside an earlier one share its copy (views of one tensor).
@@ -82,6 +82,7 @@ class CudaBackend final : public ops::Backend {
   void run_delta(const ops::GdnPreArgs& pre, const ops::GdnScanArgs& scan,
                  const ops::GdnPostArgs& post) override;
   void run_experts(const ops::ExpertBlock& e) override;
+  void run_sample(const ops::SampleArgs& a) override;
   bool can_compute(WeightType type) const override;
 
   cuda::StreamQueue& queue() { return queue_; }

@@ -16,6 +16,7 @@
 #include "ops/qsa_select/qsa_select.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/rope/rope.h"
+#include "ops/sample/sample.h"
 #include "ops/swiglu/swiglu.h"
 
 namespace argon::cuda {
@@ -44,6 +45,7 @@ void run(Queue&, const ops::MoeGroupArgs&);
 void run(Queue&, const ops::NgramHashArgs&);
 void run(Queue&, const ops::NgramGateArgs&);
 void run(Queue&, const ops::NgramConvArgs&);
+void run(Queue&, const ops::SampleArgs&);
 
 // One token; false for sizes that they do not take.
 bool gdn_one(Queue&, const ops::GdnPreArgs&);

@@ -125,6 +125,13 @@ struct PleArrays {
   ops::QuantizedRows eq;
 };
 
+struct HeadArrays {
+  HeadArrays(Scratch& s, const ModelConfig& c, int64_t rows)
+      : logits(s.take<float>(rows * c.V)), penalized(s.take<int32_t>(c.V)), token(s.take<int32_t>(1)) {}
+  float* logits;
+  int32_t *penalized, *token;
+};
+
 // The takes of each part of pass(), in counting mode. An MoE's arrays stay until the next mixer has read
 // them.
 size_t measure_scratch(const ModelConfig& c, int64_t T) {
@@ -140,7 +147,7 @@ size_t measure_scratch(const ModelConfig& c, int64_t T) {
   part([&] { AttentionArrays(s, c, T); });
   part([&] { MoeArrays(s, c, T); });
   if (c.has_ple()) part([&] { PleArrays(s, c, T); });
-  part([&] { s.take<float>(std::min(kLogitRows, T) * c.V); });
+  part([&] { HeadArrays(s, c, std::min(kLogitRows, T)); });
   return s.peak();
 }
 
@@ -265,7 +272,9 @@ Status Forward::read(SequenceState& state, std::span<const int32_t> tokens, cons
     }
     state.advance(p.tokens);
     done += T;
-    for (int64_t i = 0; i < wanted; ++i) {
+    if (wanted > 0 && options.next != nullptr && options.next->token < 0)
+      return not_finite(state, p.position0 + T - 1);
+    for (int64_t i = 0; i < wanted && logits != nullptr; ++i) {
       if (!all_finite(logits + i * c_.V, c_.V)) return not_finite(state, p.position0 + T - wanted + i);
     }
     if (options.progress && !options.progress(done, total))
@@ -342,13 +351,28 @@ void Forward::pass(Pass& p, const ReadOptions& options, int64_t wanted, float* l
   if (options.observe) observe(options, c_.L, p.h, p.T, c_.H);
   if (wanted == 0) return;
   scratch_.release(part_);
-  float* y = scratch_.take<float>(std::min(kLogitRows, wanted) * c_.V);
+  const HeadArrays head(scratch_, c_, std::min(kLogitRows, wanted));
   for (int64_t done = 0; done < wanted;) {
     const int64_t rows = std::min(kLogitRows, wanted - done), first = p.T - wanted + done;
-    backend_.run(product(w_.output, {p.h + first * c_.H, rows_from(p.hq, first, c_.H)}, y, rows));
-    backend_.read(logits + done * c_.V, y, static_cast<size_t>(rows * c_.V) * sizeof(float));
+    backend_.run(product(w_.output, {p.h + first * c_.H, rows_from(p.hq, first, c_.H)}, head.logits, rows));
+    if (logits != nullptr)
+      backend_.read(logits + done * c_.V, head.logits, static_cast<size_t>(rows * c_.V) * sizeof(float));
     done += rows;
   }
+  if (options.next == nullptr) return;
+  NextToken& next = *options.next;
+  std::vector<int32_t> penalized;
+  if (ops::penalizes(next.options)) {
+    std::vector<int32_t> history(p.state->tokens().begin(), p.state->tokens().end());
+    history.insert(history.end(), p.tokens.begin(), p.tokens.end());
+    penalized = ops::penalized_ids(history, next.options, c_.V);
+    backend_.write(head.penalized, penalized.data(), penalized.size() * sizeof(int32_t));
+  }
+  backend_.run_sample(
+      {head.logits, head.penalized, head.token, c_.V, static_cast<int64_t>(penalized.size()),
+       ops::philox64(next.options.seed, static_cast<uint64_t>(p.position0 + p.T), next.choice),
+       next.options});
+  backend_.read(&next.token, head.token, sizeof next.token);
 }
 
 ops::MatmulArgs Forward::product(const WeightMatrix& w, const Input& in, float* y, int64_t T) {

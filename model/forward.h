@@ -18,14 +18,23 @@
 #include "model/scratch.h"
 #include "model/state.h"
 #include "ops/backend.h"
+#include "ops/buffer.h"
 
 namespace argon {
 
 enum class LogitsFor { kNone, kLast, kAll };
 
+// What ops::sample chooses after the last token read.
+struct NextToken {
+  ops::SampleOptions options;
+  uint32_t choice = 0;
+  int32_t token = -1;  // the answer
+};
+
 struct ReadOptions {
   LogitsFor logits = LogitsFor::kLast;
-  float* out = nullptr;  // [1 or T][V]
+  float* out = nullptr;       // [1 or T][V]; null with kLast: they stay where they are
+  NextToken* next = nullptr;  // with kLast: chosen where the logits are
   // Called after each pass with tokens done and in all; false stops with kCancelled, the state standing after
   // that pass.
   std::function<bool(int64_t done, int64_t total)> progress;

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "model/config.h"
 #include "ops/backend.h"
+#include "ops/buffer.h"
 
 namespace argon {
 
@@ -86,7 +87,7 @@ class SequenceState {
     size_t bytes;
   };
   SequenceState() = default;
-  std::vector<Piece> recurrent_pieces() const;              // whole buffers
+  std::vector<Piece> recurrent_pieces() const;  // whole buffers
   void restore();
   std::vector<Piece> cache_pieces(int64_t position) const;  // the rows of `position` tokens
   std::vector<uint8_t> gather(const std::vector<Piece>& pieces) const;

@@ -63,6 +63,20 @@ void Backend::put_expert(const ExpertMatrix& to, int64_t at, const void* host) {
         static_cast<size_t>(to.first.rows) * to.first.row_bytes);
 }
 
+void Backend::run_sample(const SampleArgs& args) {
+  std::vector<float> logits(static_cast<size_t>(args.V));
+  std::vector<int32_t> penalized(static_cast<size_t>(args.count));
+  read(logits.data(), args.logits, logits.size() * sizeof(float));
+  read(penalized.data(), args.penalized, penalized.size() * sizeof(int32_t));
+  int32_t token = -1;
+  SampleArgs own = args;
+  own.logits = logits.data();
+  own.penalized = penalized.data();
+  own.token = &token;
+  sample_with(own, [](const SampleWeightsArgs& w) { sample_weights_ref(w, 0, w.V); });
+  write(args.token, &token, sizeof token);
+}
+
 Result<void*> Backend::allocate_host(size_t bytes) {
   void* p = std::aligned_alloc(64, (bytes / 64 + 1) * 64);
   if (p == nullptr) return resource_error("cannot get " + std::to_string(bytes >> 20) + " MiB of memory");

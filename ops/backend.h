@@ -10,57 +10,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "ops/embed/embed.h"
-#include "ops/gated_residual/gated_residual.h"
-#include "ops/gdn/gdn.h"
-#include "ops/kv_store/kv_store.h"
-#include "ops/matmul/matmul.h"
-#include "ops/moe_combine/moe_combine.h"
-#include "ops/moe_route/moe_route.h"
-#include "ops/ngram_embed/ngram_embed.h"
-#include "ops/qsa_attention/qsa_attention.h"
-#include "ops/qsa_select/qsa_select.h"
-#include "ops/rms_norm/rms_norm.h"
-#include "ops/rope/rope.h"
-#include "ops/swiglu/swiglu.h"
+#include "ops/arguments.h"
+#include "ops/memory_needs.h"
 
 namespace argon::ops {
-
-// The experts of a layer with the router before them; gate, up and act of one input, down of act's output.
-struct ExpertBlock {
-  MatmulArgs router, shared_router;
-  MoeRouteArgs route;
-  MoeGroupArgs group;
-  MatmulGroupedArgs gate, up;
-  SwigluArgs act;
-  MatmulGroupedArgs down;
-  MatmulArgs shared_gate, shared_up;
-  SwigluArgs shared_act;
-  MatmulArgs shared_down;
-};
-
-// What is about to be asked of a backend's memory, said before the first weight is placed, so that a backend
-// that has less can divide it. Bytes.
-struct MemoryNeeds {
-  struct Layer {
-    int64_t experts = 0;
-    uint64_t bytes_each = 0;
-  };
-  uint64_t weights = 0;  // all but the experts
-  uint64_t working = 0;  // of passes
-  uint64_t states = 0;   // of sequences
-  uint64_t own = 0;      // the backend's own: driver, kernels and what they use
-  uint64_t table = 0;    // the table that place_table is asked for; may be left in the file
-  std::vector<Layer> layers;
-
-  // What must be there; experts and table come on top.
-  uint64_t fixed() const { return weights + working + states + own; }
-  uint64_t experts() const {
-    uint64_t sum = 0;
-    for (const Layer& l : layers) sum += static_cast<uint64_t>(l.experts) * l.bytes_each;
-    return sum;
-  }
-};
 
 // From one expert to the next in memory of allocate_experts.
 inline size_t expert_room(const ExpertMatrix& like) {
@@ -195,44 +148,11 @@ class Backend {
     run(e.shared_down);
   }
 
+  // The next token where the logits are; here on the host, which has them brought.
+  virtual void run_sample(const SampleArgs& args);
+
   // Can weights of this type be multiplied and looked up?
   virtual bool can_compute(WeightType type) const = 0;
-};
-
-// Memory of a backend, freed with the object.
-class Buffer {
- public:
-  Buffer() = default;
-  static Result<Buffer> create(Backend& backend, size_t bytes) {
-    auto p = backend.allocate(bytes);
-    if (!p.ok()) return p.status();
-    Buffer b;
-    b.backend_ = &backend;
-    b.data_ = *p;
-    b.bytes_ = bytes;
-    return b;
-  }
-  Buffer(Buffer&& o) noexcept { *this = std::move(o); }
-  Buffer& operator=(Buffer&& o) noexcept {
-    std::swap(backend_, o.backend_);
-    std::swap(data_, o.data_);
-    std::swap(bytes_, o.bytes_);
-    return *this;
-  }
-  ~Buffer() {
-    if (data_ != nullptr) backend_->free(data_, bytes_);
-  }
-
-  template <class T = void>
-  T* as() const {
-    return static_cast<T*>(data_);
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  Backend* backend_ = nullptr;
-  void* data_ = nullptr;
-  size_t bytes_ = 0;
 };
 
 }  // namespace argon::ops

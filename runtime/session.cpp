@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/fp_env.h"
 #include "runtime/stop_strings.h"
 #include "tokenizer/stream_decoder.h"
 
@@ -52,12 +51,10 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, ops::Backen
   ARGON_ASSIGN_OR_RETURN(s->forward_, Forward::create(c, model.weights(), backend, pass, context,
                                                       SequenceState::bytes(c, context, options.kv_type)));
   ARGON_ASSIGN_OR_RETURN(s->state_, SequenceState::create(c, backend, context, options.kv_type));
-  s->logits_.resize(static_cast<size_t>(c.V));
   return s;
 }
 
-// Leaves the logits of the prompt's last token in logits_.
-Status Session::read_prompt(std::span<const int32_t> prompt, Generated& g,
+Status Session::read_prompt(std::span<const int32_t> prompt, NextToken& next, Generated& g,
                             const std::function<bool(int64_t, int64_t)>& progress) {
   if (prompt.empty()) return bad_input("the prompt is empty: wanted at least one token");
   const int64_t n = static_cast<int64_t>(prompt.size());
@@ -68,16 +65,16 @@ Status Session::read_prompt(std::span<const int32_t> prompt, Generated& g,
   const auto held = state_->tokens();
   const auto common =
       std::mismatch(prompt.begin(), prompt.end(), held.begin(), held.end()).first - prompt.begin();
-  // The last token is read again even when held: its logits are wanted.
+  // The last token is read again even when held: what comes after it is wanted.
   const int64_t from = state_->rewind(std::min<int64_t>(common, n - 1));
   g.prompt_tokens = n;
   g.prompt_read = n - from;
 
   ReadOptions read;
-  read.out = logits_.data();
   const auto part = [&](int64_t begin, int64_t end, LogitsFor logits) -> Status {
     if (begin >= end) return {};
     read.logits = logits;
+    read.next = logits == LogitsFor::kLast ? &next : nullptr;
     if (progress)
       read.progress = [&, begin](int64_t done, int64_t) { return progress(begin - from + done, n - from); };
     return forward_->read(*state_,
@@ -93,11 +90,12 @@ Status Session::read_prompt(std::span<const int32_t> prompt, Generated& g,
 
 Result<Generated> Session::generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                     const Text& text, const std::function<bool(int64_t, int64_t)>& progress) {
-  const ScopedFlushSubnormals flush;  // the pass sets it too; sampling computes as well
   ARGON_RETURN_IF_ERROR(ops::check(options.sampling));
   Generated g;
   auto start = std::chrono::steady_clock::now();
-  if (Status s = read_prompt(prompt, g, progress); !s.ok()) {
+  NextToken next;
+  next.options = options.sampling;
+  if (Status s = read_prompt(prompt, next, g, progress); !s.ok()) {
     if (s.code() == Code::kNumeric) state_->reset();
     return s;
   }
@@ -110,16 +108,14 @@ Result<Generated> Session::generate(std::span<const int32_t> prompt, const Gener
   int repeats = 0;
   g.reason = FinishReason::kLength;
   while (options.max_tokens < 0 || static_cast<int64_t>(g.tokens.size()) < options.max_tokens) {
-    const auto next = ops::sample(logits_, state_->tokens(), static_cast<uint64_t>(state_->position()), 0,
-                                  options.sampling);
-    if (!next) return Status(Code::kNumeric, "a logit is not finite");
-    if (model_.tokenizer().is_end(*next)) {
+    const int32_t token = next.token;
+    if (model_.tokenizer().is_end(token)) {
       g.reason = FinishReason::kStop;
       break;
     }
-    repeats = !g.tokens.empty() && g.tokens.back() == *next ? repeats + 1 : 1;
-    g.tokens.push_back(*next);
-    if (!show(stops.push(decoder.push(*next)))) {
+    repeats = !g.tokens.empty() && g.tokens.back() == token ? repeats + 1 : 1;
+    g.tokens.push_back(token);
+    if (!show(stops.push(decoder.push(token)))) {
       g.reason = FinishReason::kCancelled;
       break;
     }
@@ -130,8 +126,8 @@ Result<Generated> Session::generate(std::span<const int32_t> prompt, const Gener
     if (repeats == kMaxRepeats || state_->position() == state_->capacity()) break;
     if (options.max_tokens >= 0 && static_cast<int64_t>(g.tokens.size()) == options.max_tokens) break;
     ReadOptions read;
-    read.out = logits_.data();
-    if (Status s = forward_->read(*state_, std::span(&*next, 1), read); !s.ok()) {
+    read.next = &next;
+    if (Status s = forward_->read(*state_, std::span(&token, 1), read); !s.ok()) {
       if (s.code() == Code::kNumeric) state_->reset();
       return s;
     }

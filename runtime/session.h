@@ -62,13 +62,12 @@ class Session {
 
  private:
   explicit Session(const Model& model) : model_(model) {}
-  Status read_prompt(std::span<const int32_t> prompt, Generated& g,
+  Status read_prompt(std::span<const int32_t> prompt, NextToken& next, Generated& g,
                      const std::function<bool(int64_t, int64_t)>& progress);
 
   const Model& model_;
   std::unique_ptr<Forward> forward_;
   std::unique_ptr<SequenceState> state_;
-  std::vector<float> logits_;
 };
 
 }  // namespace argon

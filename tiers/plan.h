@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "ops/backend.h"
+#include "ops/memory_needs.h"
 
 namespace argon::tiers {
 
@@ -23,13 +23,6 @@ struct Plan {
   bool table = false;         // and the n-gram table, too
   uint64_t device_bytes = 0;  // of all that is there
 };
-
-// What a CUDA backend takes besides what it is asked for: the driver's context with the kernels' code and
-// stacks, with something to spare (docs/lab/cuda-tiers.md), and the kernels' scratch memory at its most, the
-// scores of kernels/qsa_select.cu.
-inline constexpr uint64_t kCudaContext = uint64_t{640} << 20, kCudaScratch = uint64_t{256} << 20;
-// Its best pass, for those who ask without a device (measured: docs/lab/cuda.md).
-inline constexpr int64_t kCudaPass = 4096;
 
 // When not all experts fit, room for a 16th of a layer's (32 at most) is set aside, if it is no more than an
 // 8th of what is left. Every layer gets the same share of its experts, what is left over goes to the first

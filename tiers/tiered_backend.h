@@ -92,6 +92,7 @@ class TieredBackend final : public ops::Backend {
   void run(const ops::MoeCombineArgs& a) override { device_->run(a); }
   void run(const ops::SwigluArgs& a) override { device_->run(a); }
   void run(const ops::EmbedArgs& a) override { device_->run(a); }
+  void run_sample(const ops::SampleArgs& a) override { device_->run_sample(a); }
   void run(const ops::QsaAttentionArgs& a) override { device_->run(a); }
   void run(const ops::GrNormArgs& a) override { device_->run(a); }
   void run(const ops::GrApplyArgs& a) override { device_->run(a); }

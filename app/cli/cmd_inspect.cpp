@@ -8,6 +8,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/engine.h"
 #include "app/cli/terminal.h"
+#include "cuda/figures.h"
 #include "formats/format.h"
 #include "model/inspect.h"
 #include "model/memory.h"
@@ -30,10 +31,10 @@ Result<std::optional<GpuPlacement>> place_on_gpu(const GgufFile& file, const Mod
   ARGON_ASSIGN_OR_RETURN(const Weights weights, Weights::bind(file, c, [](WeightType) { return true; }));
   const int64_t context = o.context.value_or(c.context_length);
   const ModelMemory memory = model_memory(
-      c, weights, o.pass.value_or(std::min(Session::default_pass(c, tiers::kCudaPass, budget), context)),
+      c, weights, o.pass.value_or(std::min(Session::default_pass(c, cuda::kBestPass, budget), context)),
       context, SequenceState::bytes(c, context, o.kv_type()));
   ops::MemoryNeeds needs = memory.needs();
-  needs.own = tiers::kCudaContext + tiers::kCudaScratch;
+  needs.own = cuda::kContextBytes + cuda::kScratchBytes;
   ARGON_ASSIGN_OR_RETURN(const tiers::Plan plan, tiers::divide(needs, budget));
   GpuPlacement p;
   p.budget = budget;

@@ -14,10 +14,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/status.h"
+#include "ops/route.h"
 
 namespace argon::ops {
 
@@ -45,5 +48,35 @@ std::optional<int32_t> sample(std::span<float> logits, std::span<const int32_t> 
 
 // The first 64 bits of Philox4x32-10.
 uint64_t philox64(uint64_t key, uint64_t position, uint32_t choice);
+
+// Is any penalty on?
+bool penalizes(const SampleOptions& options);
+// The ids that the penalties of `options` change in a vocabulary of V, given the sequence so far: ascending,
+// each once; none when no penalty is on.
+std::vector<int32_t> penalized_ids(std::span<const int32_t> history, const SampleOptions& options, int64_t V);
+
+// sample() as an operation, for logits in a backend's memory.
+struct SampleArgs {
+  float* logits;             // [V], V >= 1; the penalties change them
+  const int32_t* penalized;  // [count], of penalized_ids
+  int32_t* token;            // [1]: the id, or -1 when a logit is not finite
+  int64_t V, count;
+  uint64_t random;  // philox64 of the options' seed
+  SampleOptions options;
+};
+
+// Its largest part: p of every logit, as the float that it is: rint(exp(l/temperature - max)*2^40), 0 where
+// that is no number. Units: logits.
+struct SampleWeightsArgs {
+  const float* logits;
+  float* p;
+  int64_t V;
+  float temperature, max;
+};
+inline int64_t units(const SampleWeightsArgs& a) { return a.V; }
+void sample_weights_ref(const SampleWeightsArgs&, int64_t begin, int64_t end);
+
+// sample() of args' memory, the host's, with `weights` for that part.
+void sample_with(const SampleArgs& args, const std::function<void(const SampleWeightsArgs&)>& weights);
 
 }  // namespace argon::ops
