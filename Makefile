@@ -13,7 +13,7 @@ BUILD_PACKAGES := g++ cmake ninja-build libgtest-dev libcli11-dev nlohmann-json3
 TEST_PACKAGES := qemu-user clang libclang-rt-14-dev libboost-context-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-long fuzz clean
+.PHONY: help run build test test-long fuzz cuda clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile
@@ -43,6 +43,12 @@ fuzz: packages ## fuzz the parsers under AddressSanitizer and UBSan (FUZZ_SECOND
 	@ninja -C build/fuzz fuzz_gguf fuzz_tokenizer
 	@cd build/fuzz && { bin/fuzz_gguf -seconds $(FUZZ_SECONDS) $(CURDIR)/gguf/seeds & g=$$!; \
 	  bin/fuzz_tokenizer -seconds $(FUZZ_SECONDS) $(CURDIR)/tokenizer/fuzz_seeds; t=$$?; wait $$g && exit $$t; }
+
+# For one kind of GPU, which is enough to know that it compiles; cmake --preset cuda builds for all.
+cuda: packages ## compile the CUDA backend and its tests for compute capability 9.0 (needs nvcc)
+	@command -v nvcc >/dev/null || { echo "make cuda: there is no nvcc on the PATH; install NVIDIA's CUDA toolkit, 12.8 or newer" >&2; exit 1; }
+	@cmake -B build/cuda-90 -G Ninja -DCMAKE_BUILD_TYPE=Release -DARGON_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90a >/dev/null
+	@ninja -C build/cuda-90 argon cuda_ops_parity cuda_model_test
 
 clean: ## remove what was built
 	rm -rf build

@@ -170,6 +170,18 @@ __device__ Sum before_me(Sum own) {
   return all;
 }
 
+// Every key to one thread of a block of kPickThreads; keys begin at an address of 16 bytes.
+template <class Take>
+__device__ void each_key(const SampleParams& a, Take take) {
+  const auto* four = reinterpret_cast<const uint4*>(a.keys);
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < a.V / 4; i += kPickThreads) {
+    const uint4 k = four[i];
+    take(k.x), take(k.y), take(k.z), take(k.w);
+  }
+  if (const int i = a.V / 4 * 4 + static_cast<int>(threadIdx.x); i < a.V) take(a.keys[i]);
+}
+
 // Where in the order a target is reached.
 struct Place {
   Sum before;     // all of larger parts
@@ -217,13 +229,11 @@ __device__ Reached reach(const SampleParams& a, uint64_t target, bool by_total) 
   for (int level = 1; level >= 0; --level) {
     for (int i = static_cast<int>(threadIdx.x); i < kLowBins; i += kPickThreads) count[i] = 0, total[i] = 0;
     __syncthreads();
-#pragma unroll 8
-    for (int i = static_cast<int>(threadIdx.x); i < a.V; i += kPickThreads) {
-      const uint32_t k = a.keys[i];
-      if (k == 0 || k >> (level + 1) * kLowBits != key) continue;
+    each_key(a, [&](uint32_t k) {
+      if (k == 0 || k >> (level + 1) * kLowBits != key) return;
       atomicAdd(&count[k >> level * kLowBits & (kLowBins - 1)], 1u);
       atomicAdd(&total[k >> level * kLowBits & (kLowBins - 1)], static_cast<unsigned long long>(p_of(k)));
-    }
+    });
     __syncthreads();
     p = first_part(count, total, kLowBins, p.before, target, by_total);
     key = key << kLowBits | p.part;
@@ -250,16 +260,12 @@ __device__ int find(const SampleParams& a, uint32_t key, uint64_t nth) {
   return id;
 }
 
-// Sums of all candidates whose key is `least` or more.
-__device__ Sum at_least(const SampleParams& a, uint32_t least) {
+// The sum of every thread's.
+__device__ Sum sum_of_block(Sum own) {
   __shared__ unsigned long long count, total;
   __syncthreads();
   if (threadIdx.x == 0) count = 0, total = 0;
   __syncthreads();
-  Sum own{0, 0};
-  for (int i = static_cast<int>(threadIdx.x); i < a.V; i += kPickThreads) {
-    if (const uint32_t k = a.keys[i]; k != 0 && k >= least) own = own + Sum{1, p_of(k)};
-  }
   if (own.count != 0) {
     atomicAdd(&count, static_cast<unsigned long long>(own.count));
     atomicAdd(&total, static_cast<unsigned long long>(own.total));
@@ -268,12 +274,27 @@ __device__ Sum at_least(const SampleParams& a, uint32_t least) {
   return {count, total};
 }
 
+// Of all candidates, and of those whose key is `least` or more.
+__device__ Sum all_candidates(const SampleParams& a) {
+  Sum own{0, 0};
+  for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kPickThreads)
+    own = own + Sum{a.count[i], a.total[i]};
+  return sum_of_block(own);
+}
+__device__ Sum at_least(const SampleParams& a, uint32_t least) {
+  Sum own{0, 0};
+  each_key(a, [&](uint32_t k) {
+    if (k >= least) own = own + Sum{1, p_of(k)};
+  });
+  return sum_of_block(own);
+}
+
 __global__ void __launch_bounds__(kPickThreads) sample_pick(SampleParams a) {
   begin_early();
   const Best best = best_of_all(a);
   int token = best.finite ? id_of(best.rank) : -1;
   if (a.keys != nullptr && best.finite) {
-    Sum left = at_least(a, 1);
+    Sum left = all_candidates(a);
     if (left.count > 0) {
       if (a.top_k > 0 && a.top_k < left.count) left = reach(a, a.top_k, false).upto;
       if (a.top_p < uint64_t{1} << 32) {
@@ -298,8 +319,9 @@ void run(Queue& queue, const ops::SampleArgs& a) {
   const ops::SampleOptions& o = a.options;
   const unsigned blocks = blocks_for(a.V, kPerBlock);
   const bool draws = o.temperature != 0.0f;
-  const size_t totals = kBins * sizeof(uint64_t), counts = kBins * sizeof(unsigned),
-               bests = blocks * sizeof(Best);
+  const size_t bests = blocks * sizeof(Best), totals = kBins * sizeof(uint64_t),
+               counts = kBins * sizeof(unsigned);
+  static_assert(sizeof(Best) % 16 == 0 && kBins % 4 == 0);  // keys begin at 16 bytes
   const size_t keys = draws ? static_cast<size_t>(a.V) * sizeof(uint32_t) : 0;
   auto* room = static_cast<std::byte*>(queue.scratch(bests + totals + counts + keys));
   if (room == nullptr) return;
