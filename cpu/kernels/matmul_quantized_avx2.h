@@ -87,20 +87,24 @@ struct Tile {
     }
   }
 
+  // Rows of fewer than eight blocks.
   void fill_one(const uint8_t* const* row, int64_t b) {
+    alignas(32) int8_t c[8][32];
     for (int i = 0; i < 8; ++i) {
-      int8_t c[32];
       Steps s;
       Format::unpack32(row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes,
-                       static_cast<int>(b % kSubs), c, &s);
-      for (int k = 0; k < 32; ++k) {
-        codes[(b - first) * 256 + (k / 4) * 32 + 4 * i + k % 4] =
-            static_cast<int8_t>(c[k] + Unpack8<Format>::kOffset);
-      }
+                       static_cast<int>(b % kSubs), c[i], &s);
       for (int step = 0; step < kSteps; ++step) {
         sw[((b - first) * kSteps + step) * 8 + i] = s.sw[step];
         if constexpr (Format::kHasMin) mw[((b - first) * kSteps + step) * 8 + i] = s.mw[step];
       }
+    }
+    __m256 t[8];
+    transpose8(reinterpret_cast<const float*>(c), 8, t);
+    for (int i = 0; i < 8; ++i) {
+      const __m256i four =
+          _mm256_add_epi8(_mm256_castps_si256(t[i]), _mm256_set1_epi8(Unpack8<Format>::kOffset));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(codes + (b - first) * 256 + 32 * i), four);
     }
   }
 };
@@ -133,7 +137,9 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
   constexpr int kSteps = Format::kSteps, kPerStep = 8 / kSteps, kTogether = groups_together<Format>();
   const __m256i ones = _mm256_set1_epi16(1);
   int64_t b = segment_begin(n, s0);
+  bool begun = s0 > 0;
   for (int s = s0; s < s1; ++s) {
+    if (segment_begin(n, s + 1) == b) continue;
     __m256 acc[2][NT];
 #pragma GCC unroll 8
     for (int i = 0; i < 2 * NT; ++i) acc[i / NT][i % NT] = _mm256_setzero_ps();
@@ -194,8 +200,15 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
 #pragma GCC unroll 8
     for (int i = 0; i < 2 * NT; ++i) {
       __m256& sum = total[i / NT][i % NT];
-      sum = s == 0 ? acc[i / NT][i % NT] : _mm256_add_ps(sum, acc[i / NT][i % NT]);
+      sum = begun ? _mm256_add_ps(sum, acc[i / NT][i % NT]) : acc[i / NT][i % NT];
     }
+    begun = true;
+  }
+  // Empty segments are +0: of a row that has some, all that they can do is to make a sum of -0 +0.
+  if (n < 8) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 2 * NT; ++i)
+      total[i / NT][i % NT] = _mm256_add_ps(total[i / NT][i % NT], _mm256_setzero_ps());
   }
 }
 

@@ -83,8 +83,10 @@ inline StepRow step_row(const XRows& x, int64_t i, StepScratch* s) {
   StepRow r{x.q.codes + row * x.K, s->magnitudes, x.q.d + row * n, s->sums};
   fill_sums<Format, Codes>(x.q.sums + row * 2 * n, n, kSumStride, s->sums);
   if (Codes::kGroup > 1 || all > n) {
-    for (int64_t b = 0; b < all; b += Codes::kGroup)
-      Codes::arrange(r.codes + 32 * (b % n), s->codes + 32 * b);
+    for (int64_t b = 0, from = 0; b < all; b += Codes::kGroup) {
+      Codes::arrange(r.codes + 32 * from, s->codes + 32 * b);
+      if ((from += Codes::kGroup) == n) from = 0;
+    }
     r.codes = s->codes;
   }
   if constexpr (Codes::kMagnitudes) {
@@ -94,10 +96,11 @@ inline StepRow step_row(const XRows& x, int64_t i, StepScratch* s) {
     }
   }
   if (all == n) return r;
-  for (int64_t b = 0; b < all; ++b) {
-    s->d[b] = r.d[b % n];
+  for (int64_t b = 0, from = 0; b < all; ++b) {
+    s->d[b] = r.d[from];
     for (int step = 0; step < Format::kSteps; ++step)
-      s->sums[step * kSumStride + b] = s->sums[step * kSumStride + b % n];
+      s->sums[step * kSumStride + b] = s->sums[step * kSumStride + from];
+    if (++from == n) from = 0;
   }
   r.d = s->d;
   return r;
