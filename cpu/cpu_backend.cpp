@@ -129,29 +129,97 @@ void CpuBackend::zero(void* to, size_t bytes) {
 
 bool CpuBackend::can_compute(WeightType type) const { return find_format(type) != nullptr; }
 
+namespace {
+
+// Calls as parts of one job: how many units, and the way to run some of them.
 template <class Args>
-void CpuBackend::dispatch(const Args& a, int64_t rows) {
-  const auto& route = ops::pick_route(ops::routes_of(&a), isa_, rows);
-  pool_.run(units(a), 1, [&](int64_t begin, int64_t end) { route.run(a, begin, end); });
-}
+struct Call {
+  const Args& a;
+  const ops::Route<Args>& route;
+
+  int64_t count() const { return units(a); }
+  void run(int64_t begin, int64_t end) const { route.run(a, begin, end); }
+};
 
 template <class Args>
-void CpuBackend::dispatch_all(std::span<const Args> calls, int64_t rows) {
-  const auto& route = ops::pick_route(ops::routes_of(calls.data()), isa_, rows);
-  int64_t all = 0;
-  for (const Args& a : calls) all += units(a);
-  pool_.run(all, 1, [&](int64_t begin, int64_t end) {
+Call<Args> call_of(const Args& a, Isa isa, int64_t rows) {
+  return {a, ops::pick_route(ops::routes_of(&a), isa, rows)};
+}
+
+// Of the tiles of all experts only those of the chosen ones, so that every unit is one of work and threads
+// get alike many.
+struct ChosenCall {
+  const ops::MatmulGroupedArgs& a;
+  const ops::Route<ops::MatmulGroupedArgs>& route;
+  std::span<const int32_t> chosen;
+  int64_t tiles;
+
+  int64_t count() const { return static_cast<int64_t>(chosen.size()) * tiles; }
+  void run(int64_t begin, int64_t end) const {
+    for (int64_t u = begin, stop; u < end; u = stop) {
+      const int64_t i = u / tiles, moved = (chosen[static_cast<size_t>(i)] - i) * tiles;
+      stop = std::min(end, (i + 1) * tiles);
+      route.run(a, u + moved, stop + moved);
+    }
+  }
+};
+
+ChosenCall call_of(const ops::MatmulGroupedArgs& a, Isa isa, std::span<const int32_t> chosen) {
+  return {a, ops::pick_route(ops::routes_of(&a), isa, a.S), chosen, ops::matmul_tiles(a.w.first.rows)};
+}
+
+// Calls of one operation.
+struct ProductCalls {
+  std::span<const ops::MatmulArgs> calls;
+  const ops::Route<ops::MatmulArgs>& route;
+
+  int64_t count() const {
+    int64_t all = 0;
+    for (const ops::MatmulArgs& a : calls) all += units(a);
+    return all;
+  }
+  void run(int64_t begin, int64_t end) const {
     int64_t first = 0;  // the call's first unit
-    for (const Args& a : calls) {
+    for (const ops::MatmulArgs& a : calls) {
       const int64_t from = std::max(begin, first), to = std::min(end, first + units(a));
       if (from < to) route.run(a, from - first, to - first);
       first += units(a);
     }
+  }
+};
+
+}  // namespace
+
+template <class... Work>
+void CpuBackend::dispatch_together(const Work&... work) {
+  pool_.run((work.count() + ...), 1, [&](int64_t begin, int64_t end) {
+    int64_t first = 0;  // unit of the part at hand
+    const auto part = [&](const auto& w) {
+      const int64_t from = std::max(begin, first), to = std::min(end, first + w.count());
+      if (from < to) w.run(from - first, to - first);
+      first += w.count();
+    };
+    (part(work), ...);
   });
 }
 
+template <class Args>
+void CpuBackend::dispatch(const Args& a, int64_t rows) {
+  dispatch_together(call_of(a, isa_, rows));
+}
+
+std::span<const int32_t> CpuBackend::chosen_experts(const ops::MatmulGroupedArgs& a) {
+  chosen_.clear();
+  for (int32_t e = 0; e < a.w.experts; ++e) {
+    if (a.expert_begin[e + 1] > a.expert_begin[e]) chosen_.push_back(e);
+  }
+  return chosen_;
+}
+
 void CpuBackend::run_products(std::span<const ops::MatmulArgs> of_one_input) {
-  if (!of_one_input.empty()) dispatch_all(of_one_input, of_one_input[0].T);
+  if (of_one_input.empty()) return;
+  const auto& route = ops::pick_route(ops::routes_of(of_one_input.data()), isa_, of_one_input[0].T);
+  dispatch_together(ProductCalls{of_one_input, route});
 }
 void CpuBackend::run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up,
                            const ops::SwigluArgs& act) {
@@ -160,9 +228,19 @@ void CpuBackend::run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& u
 }
 void CpuBackend::run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
                            const ops::SwigluArgs& act) {
-  const std::array both = {gate, up};
-  dispatch_all(std::span<const ops::MatmulGroupedArgs>(both), gate.S);
+  const auto chosen = chosen_experts(gate);
+  dispatch_together(call_of(gate, isa_, chosen), call_of(up, isa_, chosen));
   run(act);
+}
+// What does not wait for the router goes along with it, and the shared expert along with the chosen ones.
+void CpuBackend::run_experts(const ops::ExpertBlock& e) {
+  run_products(std::array{e.router, e.shared_router, e.shared_gate, e.shared_up});
+  run_routing(e.route, e.group);
+  const auto chosen = chosen_experts(e.gate);
+  dispatch_together(call_of(e.shared_act, isa_, units(e.shared_act)), call_of(e.gate, isa_, chosen),
+                    call_of(e.up, isa_, chosen));
+  run(e.act);
+  dispatch_together(call_of(e.shared_down, isa_, e.shared_down.T), call_of(e.down, isa_, chosen));
 }
 
 void CpuBackend::run_sample(const ops::SampleArgs& a) {
@@ -171,7 +249,9 @@ void CpuBackend::run_sample(const ops::SampleArgs& a) {
 
 void CpuBackend::run(const ops::QuantizeArgs& a) { dispatch(a, units(a)); }
 void CpuBackend::run(const ops::MatmulArgs& a) { dispatch(a, a.T); }
-void CpuBackend::run(const ops::MatmulGroupedArgs& a) { dispatch(a, a.S); }
+void CpuBackend::run(const ops::MatmulGroupedArgs& a) {
+  dispatch_together(call_of(a, isa_, chosen_experts(a)));
+}
 void CpuBackend::run(const ops::RmsNormArgs& a) { dispatch(a, units(a)); }
 void CpuBackend::run(const ops::RopeArgs& a) { dispatch(a, units(a)); }
 void CpuBackend::run(const ops::KvStoreArgs& a) { dispatch(a, units(a)); }

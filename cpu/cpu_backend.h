@@ -62,17 +62,21 @@ class CpuBackend final : public ops::Backend {
   void run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& up, const ops::SwigluArgs& act) override;
   void run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
                  const ops::SwigluArgs& act) override;
+  void run_experts(const ops::ExpertBlock& e) override;
   bool can_compute(WeightType type) const override;
 
  private:
   template <class Args>
   void dispatch(const Args& a, int64_t rows);
-  // The units of several calls of one operation as one job of the pool.
-  template <class Args>
-  void dispatch_all(std::span<const Args> calls, int64_t rows);
+  // The units of several calls as one job of the pool.
+  template <class... Work>
+  void dispatch_together(const Work&... work);
+  // The experts that have rows, in order; valid until the next call.
+  std::span<const int32_t> chosen_experts(const ops::MatmulGroupedArgs& a);
 
   ThreadPool pool_;
   ops::Isa isa_;
+  std::vector<int32_t> chosen_;
 };
 
 }  // namespace argon

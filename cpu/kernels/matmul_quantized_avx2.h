@@ -1,25 +1,20 @@
 // Products with quantised weights in AVX2, for any format (unpack_avx2.h).
 //
-// One row of x (step): 8 rows of W lie one behind the other in the file and are read in that order, eight
-// blocks of 32 at a time: eight integer dots and eight steps come out as vectors and are kept. Then the kept
-// values are transposed, so that a lane is a row of W, and each lane goes through its segments in the order
-// of the contract. More rows (prompt): 8 rows of W are unpacked into a tile, four codes of each row side by
-// side, so that a lane is a row of W; each group of four x codes is broadcast to them. Rows of x are taken in
-// blocks that the second-level cache holds.
+// One row of x: step_avx2.h. More rows (prompt): 8 rows of W are unpacked into a tile, four codes of each row
+// side by side, so that a lane is a row of W; each group of four x codes is broadcast to them. Rows of x are
+// taken in blocks that the second-level cache holds.
 #pragma once
 
 #include <algorithm>
 
 #include "cpu/kernels/simd_avx2.h"
-#include "cpu/kernels/unpack_codebooks_avx2.h"
+#include "cpu/kernels/step_avx2.h"
 #include "cpu/kernels/x_rows.h"
 #include "ops/matmul/matmul.h"
 
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
 
-constexpr int64_t kMaxBlocks =
-    1024;  // in a row: K up to 32768; the scratch arrays on the stack are made for it
 constexpr int64_t kTileBlocks =
     64;  // a pair of tiles takes as many segments as stay below, so that it stays in the first-level cache
 constexpr int64_t kMostTokens =
@@ -29,168 +24,6 @@ constexpr int64_t kMostTokens =
 inline __m256i in_order(__m256i v) {
   asm("" : "+x"(v));
   return v;
-}
-
-// The processor's own prefetching ends with a page; this goes on. It may name memory that is not there.
-constexpr int kPrefetchAhead = 2048;
-inline void prefetch(const uint8_t* p, int bytes) {
-  for (int i = 0; i < bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
-}
-
-// Lane sums of neighbours: a0+a1, a2+a3, b0+b1, b2+b3 in each half.
-inline __m256i add_pairs(__m256i a, __m256i b) {
-  const __m256 x = _mm256_castsi256_ps(a), y = _mm256_castsi256_ps(b);
-  return _mm256_add_epi32(_mm256_castps_si256(_mm256_shuffle_ps(x, y, 0x88)),
-                          _mm256_castps_si256(_mm256_shuffle_ps(x, y, 0xdd)));
-}
-
-// Sums of 8 products each: lane i of `low` is the low half block of block i, of `high` the high half.
-inline void reduce8(const __m256i* v, __m256i* low, __m256i* high) {
-  const __m256i a = add_pairs(add_pairs(v[0], v[1]), add_pairs(v[2], v[3]));
-  const __m256i b = add_pairs(add_pairs(v[4], v[5]), add_pairs(v[6], v[7]));
-  *low = _mm256_permute2x128_si256(a, b, 0x20);
-  *high = _mm256_permute2x128_si256(a, b, 0x31);
-}
-
-// out lane r of vector c = lane c of row r, rows `stride` floats apart.
-inline void transpose8(const float* rows, int64_t stride, __m256* out) {
-  __m256 t[8], u[8];
-  for (int i = 0; i < 4; ++i) {
-    const float *a = rows + 2 * i * stride, *b = a + stride;
-    u[2 * i] = _mm256_unpacklo_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b));
-    u[2 * i + 1] = _mm256_unpackhi_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b));
-  }
-  for (int i = 0; i < 8; i += 4) {
-    t[i] = _mm256_shuffle_ps(u[i], u[i + 2], 0x44);
-    t[i + 1] = _mm256_shuffle_ps(u[i], u[i + 2], 0xee);
-    t[i + 2] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0x44);
-    t[i + 3] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0xee);
-  }
-  for (int i = 0; i < 4; ++i) {
-    out[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
-    out[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
-  }
-}
-
-// Four products and their sum for each group of four codes.
-template <class Unpacked>
-inline __m256i dot_fours(__m256i w, __m256i x) {
-  const __m256i ones = _mm256_set1_epi16(1);
-  if constexpr (Unpacked::kSigned) {
-    // |w| <= 128 and |x| <= 127, so a pair stays within 16 bits.
-    return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)), ones);
-  } else {
-    return _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), ones);
-  }
-}
-
-// What a step needs of the sum of its x codes: times the offset as an integer, or, with a minimum, as a
-// float.
-template <class Format>
-constexpr bool kNeedsSums = Format::kHasMin || Unpack8<Format>::kOffset != 0;
-
-template <class Format>
-inline void fill_sums(const int16_t* sums, int64_t n, int64_t stride, int32_t* out) {
-  if constexpr (kNeedsSums<Format>) {
-    for (int step = 0; step < Format::kSteps; ++step) {
-      for (int64_t b = 0; b < n; ++b) {
-        const int32_t sum = Format::kSteps == 1 ? sums[2 * b] + sums[2 * b + 1] : sums[2 * b + step];
-        out[step * stride + b] = Format::kHasMin ? static_cast<int32_t>(f32_bits(static_cast<float>(sum)))
-                                                 : Unpack8<Format>::kOffset * sum;
-      }
-    }
-  }
-}
-
-// One row of x for the step: the arrays of matmul.h, continued cyclically by 8 blocks when a row is no
-// multiple of 8.
-struct StepRow {
-  const int8_t* codes;
-  const float* d;
-  const int32_t* sums;  // fill_sums, steps kMaxBlocks + 8 apart
-};
-constexpr int64_t kSumStride = kMaxBlocks + 8;
-
-struct StepScratch {
-  alignas(32) int32_t sums[2 * kSumStride];
-  float d[kSumStride];
-  int8_t codes[kSumStride * 32];
-};
-
-template <class Format>
-inline StepRow step_row(const XRows& x, int64_t i, StepScratch* s) {
-  const int64_t n = x.K / 32, row = x.row(i);
-  StepRow r{x.q.codes + row * x.K, x.q.d + row * n, s->sums};
-  fill_sums<Format>(x.q.sums + row * 2 * n, n, kSumStride, s->sums);
-  if (n % 8 == 0) return r;
-  for (int64_t b = 0; b < n + 8; ++b) {
-    std::memcpy(s->codes + 32 * b, r.codes + 32 * (b % n), 32);
-    s->d[b] = r.d[b % n];
-    for (int step = 0; step < Format::kSteps; ++step)
-      s->sums[step * kSumStride + b] = s->sums[step * kSumStride + b % n];
-  }
-  r.codes = s->codes;
-  r.d = s->d;
-  return r;
-}
-
-// y of `rows` rows of W (at most 8, rows*n a multiple of 8), a lane each, for one row of x. The rows lie one
-// behind the other.
-template <class Format>
-inline __m256 step_rows(const uint8_t* w, int64_t rows, int64_t n, const StepRow& x) {
-  constexpr int kSubs = Format::kBlockValues / 32, kSteps = Format::kSteps;
-  // Dots, steps*d and minima*d of all blocks, one row behind the other.
-  alignas(32) float dot[kSteps][8 * kMaxBlocks + 8], sw[kSteps][8 * kMaxBlocks + 8];
-  alignas(32) float mw[Format::kHasMin ? kSteps : 1][Format::kHasMin ? 8 * kMaxBlocks + 8 : 8];
-  int64_t xb = 0;
-  for (int64_t at = 0; at < rows * n; at += 8) {
-    Group8 g;
-    const uint8_t* block = w + (at / kSubs) * Format::kBlockBytes;
-    prefetch(block + kPrefetchAhead, 8 / kSubs * Format::kBlockBytes);
-    Unpack8<Format>::run(block, &g);
-    __m256i v[8], half[2];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i)
-      v[i] = dot_fours<Unpack8<Format>>(g.codes[i], load32(x.codes + (xb + i) * 32));
-    reduce8(v, &half[0], &half[1]);
-    if constexpr (kSteps == 1) half[0] = _mm256_add_epi32(half[0], half[1]);
-    const __m256 d = _mm256_loadu_ps(x.d + xb);
-#pragma GCC unroll 2
-    for (int step = 0; step < kSteps; ++step) {
-      if constexpr (Unpack8<Format>::kOffset != 0)
-        half[step] = _mm256_sub_epi32(half[step], load32(x.sums + step * kSumStride + xb));
-      _mm256_storeu_ps(dot[step] + at, _mm256_cvtepi32_ps(half[step]));
-      _mm256_storeu_ps(sw[step] + at, _mm256_mul_ps(g.sw[step], d));
-      if constexpr (Format::kHasMin) _mm256_storeu_ps(mw[step] + at, _mm256_mul_ps(g.mw[step], d));
-    }
-    xb += 8;
-    while (xb >= n) xb -= n;
-  }
-  __m256 total = _mm256_setzero_ps();
-  __m256 D[kSteps][8], S[kSteps][8], M[kSteps][8];
-  int64_t b = 0;
-  for (int s = 0; s < 8; ++s) {
-    __m256 acc = _mm256_setzero_ps();
-    for (const int64_t end = segment_begin(n, s + 1); b < end; ++b) {
-      const int64_t lane = b % 8;
-      if (lane == 0) {
-        for (int step = 0; step < kSteps; ++step) {
-          transpose8(dot[step] + b, n, D[step]);
-          transpose8(sw[step] + b, n, S[step]);
-          if constexpr (Format::kHasMin) transpose8(mw[step] + b, n, M[step]);
-        }
-      }
-      for (int step = 0; step < kSteps; ++step) {
-        acc = _mm256_fmadd_ps(S[step][lane], D[step][lane], acc);
-        if constexpr (Format::kHasMin) {
-          const __m256 sum = _mm256_castsi256_ps(_mm256_set1_epi32(x.sums[step * kSumStride + b]));
-          acc = _mm256_fnmadd_ps(M[step][lane], sum, acc);
-        }
-      }
-    }
-    total = s == 0 ? acc : _mm256_add_ps(total, acc);
-  }
-  return total;
 }
 
 // Some segments of 8 rows of W: codes[block][group of 4 values][row][4], steps and minima [block][step][row].
@@ -254,20 +87,24 @@ struct Tile {
     }
   }
 
+  // Rows of fewer than eight blocks.
   void fill_one(const uint8_t* const* row, int64_t b) {
+    alignas(32) int8_t c[8][32];
     for (int i = 0; i < 8; ++i) {
-      int8_t c[32];
       Steps s;
       Format::unpack32(row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes,
-                       static_cast<int>(b % kSubs), c, &s);
-      for (int k = 0; k < 32; ++k) {
-        codes[(b - first) * 256 + (k / 4) * 32 + 4 * i + k % 4] =
-            static_cast<int8_t>(c[k] + Unpack8<Format>::kOffset);
-      }
+                       static_cast<int>(b % kSubs), c[i], &s);
       for (int step = 0; step < kSteps; ++step) {
         sw[((b - first) * kSteps + step) * 8 + i] = s.sw[step];
         if constexpr (Format::kHasMin) mw[((b - first) * kSteps + step) * 8 + i] = s.mw[step];
       }
+    }
+    __m256 t[8];
+    transpose8(reinterpret_cast<const float*>(c), 8, t);
+    for (int i = 0; i < 8; ++i) {
+      const __m256i four =
+          _mm256_add_epi8(_mm256_castps_si256(t[i]), _mm256_set1_epi8(Unpack8<Format>::kOffset));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(codes + (b - first) * 256 + 32 * i), four);
     }
   }
 };
@@ -300,7 +137,9 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
   constexpr int kSteps = Format::kSteps, kPerStep = 8 / kSteps, kTogether = groups_together<Format>();
   const __m256i ones = _mm256_set1_epi16(1);
   int64_t b = segment_begin(n, s0);
+  bool begun = s0 > 0;
   for (int s = s0; s < s1; ++s) {
+    if (segment_begin(n, s + 1) == b) continue;
     __m256 acc[2][NT];
 #pragma GCC unroll 8
     for (int i = 0; i < 2 * NT; ++i) acc[i / NT][i % NT] = _mm256_setzero_ps();
@@ -361,8 +200,15 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
 #pragma GCC unroll 8
     for (int i = 0; i < 2 * NT; ++i) {
       __m256& sum = total[i / NT][i % NT];
-      sum = s == 0 ? acc[i / NT][i % NT] : _mm256_add_ps(sum, acc[i / NT][i % NT]);
+      sum = begun ? _mm256_add_ps(sum, acc[i / NT][i % NT]) : acc[i / NT][i % NT];
     }
+    begun = true;
+  }
+  // Empty segments are +0: of a row that has some, all that they can do is to make a sum of -0 +0.
+  if (n < 8) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 2 * NT; ++i)
+      total[i / NT][i % NT] = _mm256_add_ps(total[i / NT][i % NT], _mm256_setzero_ps());
   }
 }
 
@@ -382,11 +228,6 @@ inline void tile_rows(const Tile<Format>* tile, int64_t n, int s0, int s1, const
   }
 }
 
-inline __m256i first_lanes(int64_t rows) {
-  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(rows)), lane);
-}
-
 // Rows m0 .. m1-1 of W times all rows of x; y points at column 0 of its first row.
 template <class Format>
 inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64_t m1, const XRows& x,
@@ -395,13 +236,10 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
   const bool dense = row_bytes == static_cast<size_t>(x.K / Format::kBlockValues) * Format::kBlockBytes;
   const auto row = [&](int64_t m) { return w + static_cast<size_t>(m) * row_bytes; };
   if (x.count == 1 && dense && (n % 8 == 0 || (m1 - m0) * n % 8 == 0)) {
-    StepScratch scratch;
-    const StepRow xr = step_row<Format>(x, 0, &scratch);
-    for (int64_t m = m0; m < m1; m += 8) {
-      const int64_t rows = std::min<int64_t>(8, m1 - m);
-      _mm256_maskstore_ps(y + m, first_lanes(rows), step_rows<Format>(row(m), rows, n, xr));
-    }
-    return;
+    using Codes = StepCodes<Format>;
+    if (n % Codes::kGroup == 0) return step_product<Format, Codes>(w, row_bytes, m0, m1, x, y);
+    if constexpr (Codes::kGroup > 1)
+      return step_product<Format, PlainCodes<Format>>(w, row_bytes, m0, m1, x, y);
   }
   // Two rows of x at a time keep signed codes in registers, four the others.
   constexpr int NT = Unpack8<Format>::kSigned ? 2 : 4;

@@ -198,22 +198,38 @@ struct Unpack8<IQ4_NL> : SignedCodes {
   }
 };
 
+// Twice the values of 4-bit floats, plus 12.
+alignas(16) inline constexpr int8_t kFp4Codes[16] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                                     12, 11, 10, 9,  8,  6,  4,  0};
+
+// Half of 2^(e - 127); exponents 0 and 1 give subnormals, which count as zero.
+inline __m256 mxfp4_steps(const uint8_t* block) {
+  __m128i e = _mm_cvtsi32_si128(block[0]);
+  e = _mm_insert_epi8(e, block[17], 1);
+  e = _mm_insert_epi8(e, block[34], 2);
+  e = _mm_insert_epi8(e, block[51], 3);
+  e = _mm_insert_epi8(e, block[68], 4);
+  e = _mm_insert_epi8(e, block[85], 5);
+  e = _mm_insert_epi8(e, block[102], 6);
+  e = _mm_insert_epi8(e, block[119], 7);
+  const __m256i less = _mm256_cvtepu8_epi32(_mm_subs_epu8(e, _mm_set1_epi8(1)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(less, 23));
+}
+
 template <>
 struct Unpack8<MXFP4> : UnsignedCodes<12, 24> {
   static void run(const uint8_t* block, Group8* g) {
-    alignas(16) static constexpr int8_t kCodes[16] = {12, 13, 14, 15, 16, 18, 20, 24,
-                                                      12, 11, 10, 9,  8,  6,  4,  0};
-    uint64_t exponents = 0;
-    for (int i = 0; i < 8; ++i) {
-      g->codes[i] = look_up(nibbles(block + 17 * i + 1), kCodes);
-      exponents |= uint64_t{block[17 * i]} << 8 * i;
-    }
-    const __m256i e = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(exponents)));
-    const __m256i bits = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
-    const __m256i normal = _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1));
-    g->sw[0] = _mm256_castsi256_ps(_mm256_and_si256(bits, normal));
+    for (int i = 0; i < 8; ++i) g->codes[i] = look_up(nibbles(block + 17 * i + 1), kFp4Codes);
+    g->sw[0] = mxfp4_steps(block);
   }
 };
+
+inline __m256 q2_0_steps(const uint8_t* block) {
+  const __m128i h = _mm_setr_epi16(
+      static_cast<int16_t>(load_u16(block)), 0, static_cast<int16_t>(load_u16(block + 18)), 0,
+      static_cast<int16_t>(load_u16(block + 36)), 0, static_cast<int16_t>(load_u16(block + 54)), 0);
+  return _mm256_cvtph_ps(_mm_or_si128(h, _mm_slli_epi32(h, 16)));
+}
 
 template <>
 struct Unpack8<Q2_0> : UnsignedCodes<1, 3> {
@@ -232,10 +248,7 @@ struct Unpack8<Q2_0> : UnsignedCodes<1, 3> {
       g->codes[i] =
           _mm256_or_si256(_mm256_and_si256(t, low), _mm256_and_si256(_mm256_srli_epi16(t, 2), high));
     }
-    const __m128i h = _mm_setr_epi16(
-        static_cast<int16_t>(load_u16(block)), 0, static_cast<int16_t>(load_u16(block + 18)), 0,
-        static_cast<int16_t>(load_u16(block + 36)), 0, static_cast<int16_t>(load_u16(block + 54)), 0);
-    g->sw[0] = _mm256_cvtph_ps(_mm_or_si128(h, _mm_slli_epi32(h, 16)));
+    g->sw[0] = q2_0_steps(block);
   }
 };
 
@@ -348,14 +361,18 @@ struct Unpack8<Q3_K> : UnsignedCodes<4, 7> {
   }
 };
 
+inline __m256 iq4_xs_steps(const uint8_t* block) {
+  const uint64_t low = _pdep_u64(word_at(block + 4), 0x0f0f0f0f0f0f0f0f);
+  const uint64_t high = _pdep_u64(load_u16(block + 2), 0x3030303030303030);
+  const __m256 scales = _mm256_sub_ps(bytes_to_float(low | high), _mm256_set1_ps(32.0f));
+  return _mm256_mul_ps(_mm256_set1_ps(half_at(block)), scales);
+}
+
 template <>
 struct Unpack8<IQ4_XS> : SignedCodes {
   static void run(const uint8_t* block, Group8* g) {
     for (int i = 0; i < 8; ++i) g->codes[i] = look_up(nibbles(block + 8 + 16 * i), kIq4Values);
-    const uint64_t low = _pdep_u64(word_at(block + 4), 0x0f0f0f0f0f0f0f0f);
-    const uint64_t high = _pdep_u64(load_u16(block + 2), 0x3030303030303030);
-    const __m256 scales = _mm256_sub_ps(bytes_to_float(low | high), _mm256_set1_ps(32.0f));
-    g->sw[0] = _mm256_mul_ps(_mm256_set1_ps(half_at(block)), scales);
+    g->sw[0] = iq4_xs_steps(block);
   }
 };
 
@@ -368,6 +385,12 @@ inline __m256i eight_bytes(const uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
 }
 
+inline __m256 iq3_s_steps(const uint8_t* block) {
+  const __m256 s = bytes_to_float(_pdep_u64(word_at(block + 106), 0x0f0f0f0f0f0f0f0f));
+  const __m256 odd = _mm256_add_ps(_mm256_add_ps(s, s), _mm256_set1_ps(1.0f));
+  return _mm256_mul_ps(_mm256_set1_ps(half_at(block)), odd);
+}
+
 template <>
 struct Unpack8<IQ3_S> : UnsignedCodes<15, 30> {
   static void run(const uint8_t* block, Group8* g) {
@@ -377,9 +400,7 @@ struct Unpack8<IQ3_S> : UnsignedCodes<15, 30> {
       const __m256i index = _mm256_or_si256(eight_bytes(block + 2 + 8 * i), _mm256_and_si256(h, bit8));
       g->codes[i] = signed_plus(gather8(kGridIq3S, index), byte_mask(word_at(block + 74 + 4 * i)), kOffset);
     }
-    const __m256 s = bytes_to_float(_pdep_u64(word_at(block + 106), 0x0f0f0f0f0f0f0f0f));
-    const __m256 odd = _mm256_add_ps(_mm256_add_ps(s, s), _mm256_set1_ps(1.0f));
-    g->sw[0] = _mm256_mul_ps(_mm256_set1_ps(half_at(block)), odd);
+    g->sw[0] = iq3_s_steps(block);
   }
 };
 
@@ -400,6 +421,13 @@ struct Unpack8<IQ3_XXS> : UnsignedCodes<62, 124> {
   }
 };
 
+// The second word of each pair: four sign patterns and a scale.
+inline __m256i iq2_xxs_words(const uint8_t* block) {
+  const __m256 a = _mm256_loadu_ps(reinterpret_cast<const float*>(block + 2)),
+               b = _mm256_loadu_ps(reinterpret_cast<const float*>(block + 34));
+  return _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
+}
+
 template <>
 struct Unpack8<IQ2_XXS> : UnsignedCodes<43, 86> {
   static void run(const uint8_t* block, Group8* g) {
@@ -409,11 +437,7 @@ struct Unpack8<IQ2_XXS> : UnsignedCodes<43, 86> {
       const __m256i grid = _mm256_setr_epi64x(entry(0), entry(1), entry(2), entry(3));
       g->codes[i] = signed_plus(grid, byte_mask(four_sign_patterns(word_at(q + 4))), kOffset);
     }
-    // The second word of each pair.
-    const __m256 a = _mm256_loadu_ps(reinterpret_cast<const float*>(block + 2)),
-                 b = _mm256_loadu_ps(reinterpret_cast<const float*>(block + 34));
-    const __m256i words = _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
-    g->sw[0] = word_steps(half_at(block), words, 0.25f);
+    g->sw[0] = word_steps(half_at(block), iq2_xxs_words(block), 0.25f);
   }
 };
 

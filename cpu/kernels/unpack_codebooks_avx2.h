@@ -112,13 +112,11 @@ struct Unpack8<IQ1_M> : UnsignedCodes<9, 18> {
 template <>
 struct Unpack8<NVFP4> : UnsignedCodes<12, 24> {
   static void run(const uint8_t* block, Group8* g) {
-    alignas(16) static constexpr int8_t kCodes[16] = {12, 13, 14, 15, 16, 18, 20, 24,
-                                                      12, 11, 10, 9,  8,  6,  4,  0};
     const __m128i low = _mm_set1_epi8(15);
     for (int i = 0; i < 8; ++i) {
       const __m128i q = load16(block + 36 * (i / 2) + 4 + 16 * (i % 2));
       const __m128i a = _mm_and_si128(q, low), b = _mm_and_si128(_mm_srli_epi16(q, 4), low);
-      g->codes[i] = look_up(_mm256_set_m128i(_mm_unpackhi_epi64(a, b), _mm_unpacklo_epi64(a, b)), kCodes);
+      g->codes[i] = look_up(_mm256_set_m128i(_mm_unpackhi_epi64(a, b), _mm_unpacklo_epi64(a, b)), kFp4Codes);
     }
     // An E4M3 code moved to where a half has exponent and mantissa is the half of 1/256 its value.
     const __m128i scales = even_then_odd(
