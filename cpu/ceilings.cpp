@@ -38,20 +38,21 @@ uint64_t multiply_int8(int64_t turns) {
 namespace {
 
 constexpr int kRuns = 7;
-constexpr int64_t kTurns = 50'000;
 constexpr int64_t kPieces = 64;  // of memory, so that a slow thread does not hold up the others
 
 struct Loops {
   uint64_t (*read)(const uint8_t*, size_t);
   uint64_t (*multiply)(int64_t);
-  int64_t per_turn;
+  int64_t per_turn, turns;  // products of a turn, turns of a job
 };
 
 Loops loops_of([[maybe_unused]] ops::Isa isa) {
 #if defined(__x86_64__)
-  if (isa >= ops::Isa::kAvx2) return {read_memory_avx2, multiply_int8_avx2, kInt8PerTurnAvx2};
+  if (isa >= ops::Isa::kAmx) return {read_memory_avx2, multiply_int8_amx, kInt8PerTurnAmx, 5'000};
+  if (isa >= ops::Isa::kAvx512) return {read_memory_avx2, multiply_int8_avx512, kInt8PerTurnAvx512, 50'000};
+  if (isa >= ops::Isa::kAvx2) return {read_memory_avx2, multiply_int8_avx2, kInt8PerTurnAvx2, 50'000};
 #endif
-  return {read_memory, multiply_int8, kInt8PerTurn};
+  return {read_memory, multiply_int8, kInt8PerTurn, 50'000};
 }
 
 // The shortest of several runs, in seconds.
@@ -87,12 +88,11 @@ Result<Ceilings> measure_ceilings(ThreadPool& pool, ops::Isa isa, size_t bytes) 
                                                    static_cast<size_t>(end - begin) * piece);
                               });
                             });
-  const int64_t jobs = 16 * pool.size();
-  c.int8_per_second = static_cast<double>(jobs * kTurns * loops.per_turn) / best_seconds([&] {
-                        pool.run(jobs, 1, [&](int64_t begin, int64_t end) {
-                          kept += loops.multiply((end - begin) * kTurns);
-                        });
-                      });
+  const int64_t jobs = 16 * pool.size(), turns = loops.turns;
+  c.int8_per_second =
+      static_cast<double>(jobs * turns * loops.per_turn) / best_seconds([&] {
+        pool.run(jobs, 1, [&](int64_t begin, int64_t end) { kept += loops.multiply((end - begin) * turns); });
+      });
   return c;
 }
 

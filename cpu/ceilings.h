@@ -9,8 +9,8 @@ namespace argon {
 
 struct Ceilings {
   double read_bytes_per_second = 0;  // memory read in order by all threads
-  // int8 multiply-adds from registers by all threads. AVX2 instructions at most: AVX-512 VNNI, AMX and NEON
-  // can do more than this says.
+  // int8 multiply-adds from registers by all threads, with the level's best instruction: full tiles of AMX,
+  // VNNI, AVX2's multiplications. NEON's dot product can do more than this says.
   double int8_per_second = 0;
 };
 

@@ -1,4 +1,4 @@
-// Matrix products on wide.h, for any format (formats/block.h). A lane is a row of W.
+// Matrix products on wide_neon.h, for any format (formats/block.h). A lane is a row of W.
 //
 // Few rows of x (step): 16 rows of W are read where they lie, some blocks ahead of the float steps, so that
 // the scales, which are stored one by one, are not read back at once. Many rows (prompt): 16 rows of W, one
@@ -48,12 +48,9 @@ inline void step_rows(const uint8_t* w, size_t row_bytes, int rows, const int8_t
           }
         }
         Ints16 dot[2];
-        row_dots(codes, kOffset<kHasMin>, load_codes(x + b * 32), &dot[0], &dot[1]);
+        row_dots(codes, load_codes(x + b * 32), &dot[0], &dot[1]);
         if constexpr (kSteps == 1) dot[0] = add_ints(dot[0], dot[1]);
-        for (int step = 0; step < kSteps; ++step) {
-          store_ints(dots + (j * kSteps + step) * 16,
-                     add_ints(dot[step], first_dot<kSteps, kHasMin>(sums + 2 * b, step)));
-        }
+        for (int step = 0; step < kSteps; ++step) store_ints(dots + (j * kSteps + step) * 16, dot[step]);
       }
       for (int64_t j = 0; j < count; ++j) {
         const int64_t b = b0 + j;
@@ -96,7 +93,7 @@ inline void add_segment(const SegmentTile<kSteps, kHasMin>& tile, int segment, i
     for (int step = 0; step < kSteps; ++step) {
       Ints16 dot[NT];
 #pragma GCC unroll 8
-      for (int t = 0; t < NT; ++t) dot[t] = first_dot<kSteps, kHasMin>(sums[t] + 2 * b, step);
+      for (int t = 0; t < NT; ++t) dot[t] = zero_ints();
       tile_dots<kGroups, NT>(tile.codes + b * 512 + step * 256, codes, b * 32 + step * 16, dot);
       const int64_t at = (b * kSteps + step) * 16;
 #pragma GCC unroll 8
@@ -139,7 +136,7 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
   TileOf<Format> tile;
   for (int s = 0; s < 8; ++s) {
     const int64_t b0 = segment_begin(n, s), blocks = segment_begin(n, s + 1) - b0;
-    tile.template fill<Format>(first, row_bytes, rows, b0, blocks, kOffset<Format::kHasMin>);
+    tile.template fill<Format>(first, row_bytes, rows, b0, blocks);
     add_segments<kPromptRows>(tile, s, b0, blocks, x, 0, y + m0, stride, rows);
   }
 }

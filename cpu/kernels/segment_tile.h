@@ -1,4 +1,4 @@
-// Tiles of unpacked weights on wide.h: 16 rows of W, one segment of the contract at a time, four codes of
+// Tiles of unpacked weights on wide_neon.h: 16 rows of W, one segment of the contract at a time, four codes of
 // each row side by side, so that a lane is a row of W; and the walk over a product's units.
 #pragma once
 
@@ -22,11 +22,6 @@ inline Codes32 row_codes(const uint8_t* row, int64_t b, Steps* s) {
   return Unpack<Format>::codes(row + (b / kSubs) * Format::kBlockBytes, static_cast<int>(b % kSubs), s);
 }
 
-// Whether codes of W are stored plus 128: where the instruction wants them unsigned and they can be negative,
-// which those of types with a minimum cannot.
-template <bool kHasMin>
-inline constexpr bool kOffset = kCodesNeedOffset && !kHasMin;
-
 // One segment of 16 rows of W: codes [block][group of 4 values][row][4], scales and minima
 // [block][step][row].
 template <int kSteps, bool kHasMin>
@@ -37,7 +32,7 @@ struct SegmentTile {
 
   // Blocks b0 .. b0+n-1 of `rows` rows (1..16); absent rows are zero.
   template <class Format>
-  void fill(const uint8_t* w, size_t row_bytes, int rows, int64_t b0, int64_t n, bool offset) {
+  void fill(const uint8_t* w, size_t row_bytes, int rows, int64_t b0, int64_t n) {
     for (int64_t b = 0; b < n; ++b) {
       Codes32 r[16];
       for (int i = 0; i < 16; ++i) {
@@ -48,19 +43,12 @@ struct SegmentTile {
           if constexpr (kHasMin) mw[(b * kSteps + step) * 16 + i] = s.mw[step];
         }
       }
-      interleave_rows(r, offset, codes + b * 512);
+      interleave_rows(r, codes + b * 512);
     }
   }
 };
 template <class Format>
 using TileOf = SegmentTile<Format::kSteps, Format::kHasMin>;
-
-// Where a dot begins: minus what the offset adds.
-template <int kSteps, bool kHasMin>
-inline Ints16 first_dot(const int16_t* sums, int step) {
-  if constexpr (!kOffset<kHasMin>) return zero_ints();
-  return weighted_sums(sums, kSteps == 1 || step == 0 ? -128 : 0, kSteps == 1 || step == 1 ? -128 : 0);
-}
 
 // acc += a step with the given scales, minima and dots, lanes being rows of W.
 template <int kSteps, bool kHasMin>
@@ -86,24 +74,12 @@ inline void matmul_units(const MatmulArgs& a, int64_t begin, int64_t end, Rows r
 
 template <class Rows>
 inline void grouped_units(const MatmulGroupedArgs& a, int64_t begin, int64_t end, Rows rows) {
-  const int64_t tiles = (a.w.first.rows + kMatmulTile - 1) / kMatmulTile;
-  for (int64_t u = begin; u < end; ++u) {
-    const int64_t e = u / tiles, m = u % tiles * kMatmulTile, s0 = a.expert_begin[e];
-    WeightMatrix w = a.w.first;
-    XRows x{a.q, nullptr, a.expert_begin[e + 1] - s0, w.cols};
-    if (x.count == 0) continue;
-    w.data = static_cast<const uint8_t*>(w.data) + static_cast<size_t>(e) * a.w.expert_bytes;
-    const float* in = a.x;
-    if (a.slot_row != nullptr) {
-      x.index = a.slot_row + s0;
-    } else {
-      in += s0 * w.cols;
-      x.q.codes += s0 * w.cols;
-      x.q.d += s0 * (w.cols / 32);
-      x.q.sums += s0 * (w.cols / 16);
-    }
-    rows(w, m, std::min(m + kMatmulTile, w.rows), in, x, a.y + s0 * w.rows, w.rows);
-  }
+  each_expert(a, begin, end,
+              [&](int64_t, int64_t, const WeightMatrix& w, int64_t m0, int64_t m1, const XRows& x,
+                  const float* in, float* y) {
+                for (int64_t m = m0; m < m1; m += kMatmulTile)
+                  rows(w, m, std::min(m + kMatmulTile, m1), in, x, y, w.rows);
+              });
 }
 
 }  // namespace ARGON_ISA_NS

@@ -22,8 +22,6 @@ struct Codes32 {
   int8x16_t v[2];
 };
 
-// sdot multiplies signed by signed.
-inline constexpr bool kCodesNeedOffset = false;
 // Rows of x that a tile of W is multiplied with at a time.
 inline constexpr int kPromptRows = 4;
 // Rows of W and of x that a product of floats takes at a time.
@@ -115,7 +113,7 @@ inline Codes32 look_up(Codes32 index, const int8_t* table) {
 }
 
 // 16 rows of 8 groups of four codes, group-major: out[group][row][4].
-inline void interleave_rows(const Codes32* rows, bool, int8_t* out) {
+inline void interleave_rows(const Codes32* rows, int8_t* out) {
   for (int q = 0; q < 4; ++q) {
     for (int half = 0; half < 2; ++half) {
       const auto row = [&](int i) { return vreinterpretq_s32_s8(rows[4 * q + i].v[half]); };
@@ -165,7 +163,7 @@ inline void tile_dots(const int8_t* w, const int8_t* const* x, int64_t at, Ints1
 
 // Dots of 16 rows' blocks of 32 codes with one block of x, a lane being a row: low and high are those of the
 // block's halves.
-inline void row_dots(const Codes32* w, bool, Codes32 x, Ints16* low, Ints16* high) {
+inline void row_dots(const Codes32* w, Codes32 x, Ints16* low, Ints16* high) {
   for (int q = 0; q < 4; ++q) {
     for (int half = 0; half < 2; ++half) {
       const auto dot = [&](int i) { return vdotq_s32(vdupq_n_s32(0), w[4 * q + i].v[half], x.v[half]); };

@@ -140,6 +140,24 @@ ARGON_EMULATED(cvtepu16_epi32, I, (__m256i h), uint16_t u[16]; std::memcpy(u, &h
 ARGON_EMULATED(slli_epi32, I, (I a, int n),
                return ints([&](int k) { return static_cast<int32_t>(static_cast<uint32_t>(a.i[k]) << n); });)
 ARGON_EMULATED(castsi512_ps, F, (I a), return load<F>(&a);)
+ARGON_EMULATED(castps_si512, I, (F a), return load<I>(&a);)
+// The second operand where both are zeros or one is a NaN.
+ARGON_EMULATED(max_ps, F, (F a, F b),
+               return floats([&](int k) { return a.f[k] > b.f[k] ? a.f[k] : b.f[k]; });)
+ARGON_EMULATED(shuffle_ps, F, (F a, F b, int which), return floats([&](int k) {
+                 return (k % 4 < 2 ? a : b).f[k / 4 * 4 + (which >> 2 * (k % 4) & 3)];
+               });)
+template <class Compare>
+inline unsigned mask_of(Compare compare) {
+  unsigned m = 0;
+  for (int k = 0; k < 16; ++k) m |= static_cast<unsigned>(compare(k)) << k;
+  return m;
+}
+ARGON_EMULATED(cmpge_mask, unsigned, (I a, I b), return mask_of([&](int k) { return a.i[k] >= b.i[k]; });)
+ARGON_EMULATED(cmpgt_mask, unsigned, (I a, I b), return mask_of([&](int k) { return a.i[k] > b.i[k]; });)
+ARGON_EMULATED(cmpeq_mask, unsigned, (I a, I b), return mask_of([&](int k) { return a.i[k] == b.i[k]; });)
+ARGON_EMULATED(compressstoreu, void, (int32_t * p, unsigned m, I v),
+               for (int k = 0; k < 16; ++k) if (m >> k & 1) * p++ = v.i[k];)
 }  // namespace argon::emulated
 
 #define _mm512_setzero_ps ::argon::emulated::emulated_setzero_ps
@@ -160,6 +178,13 @@ ARGON_EMULATED(castsi512_ps, F, (I a), return load<F>(&a);)
 #define _mm512_cvtepu16_epi32 ::argon::emulated::emulated_cvtepu16_epi32
 #define _mm512_slli_epi32 ::argon::emulated::emulated_slli_epi32
 #define _mm512_castsi512_ps ::argon::emulated::emulated_castsi512_ps
+#define _mm512_castps_si512 ::argon::emulated::emulated_castps_si512
+#define _mm512_max_ps ::argon::emulated::emulated_max_ps
+#define _mm512_shuffle_ps ::argon::emulated::emulated_shuffle_ps
+#define _mm512_cmpge_epi32_mask ::argon::emulated::emulated_cmpge_mask
+#define _mm512_cmpgt_epi32_mask ::argon::emulated::emulated_cmpgt_mask
+#define _mm512_cmpeq_epi32_mask ::argon::emulated::emulated_cmpeq_mask
+#define _mm512_mask_compressstoreu_epi32 ::argon::emulated::emulated_compressstoreu
 #define _mm512_castps512_ps256(v) ::argon::emulated::emulated_half256((v).f)
 #define _mm512_extractf32x8_ps(v, half) ::argon::emulated::emulated_half256((v).f + 8 * (half))
 #define _mm512_dpbusd_epi32 ::argon::emulated::dpbusd

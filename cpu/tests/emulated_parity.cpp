@@ -5,6 +5,8 @@
 
 #define ARGON_EMULATE_AVX512
 #define gdn_scan_avx512 gdn_scan_emulated_avx512
+#define qsa_attention_avx512 qsa_attention_emulated_avx512
+#define qsa_select_avx512 qsa_select_emulated_avx512
 #define matmul_avx512 matmul_emulated_avx512
 #define matmul_grouped_avx512 matmul_grouped_emulated_avx512
 #define matmul_amx matmul_emulated_amx
@@ -14,23 +16,31 @@
 #include "cpu/kernels/matmul_avx512.cpp"
 //
 #include "cpu/kernels/matmul_amx.cpp"
+//
+#include "cpu/kernels/qsa_attention_avx512.cpp"
+//
+#include "cpu/kernels/qsa_select_avx512.cpp"
 #undef gdn_scan_avx512
+#undef qsa_attention_avx512
+#undef qsa_select_avx512
 #undef matmul_avx512
 #undef matmul_grouped_avx512
 #undef matmul_amx
 #undef matmul_grouped_amx
 #include "ops/gdn/gdn_cases.h"
 #include "ops/matmul/matmul_cases.h"
+#include "ops/qsa_attention/qsa_attention_cases.h"
+#include "ops/qsa_select/qsa_select_cases.h"
 
 namespace argon::testing {
 namespace {
 
 template <class Args>
 void check(const ParityCases<Args>& cases, void (*reference)(const Args&, int64_t, int64_t),
-           void (*kernel)(const Args&, int64_t, int64_t)) {
+           void (*kernel)(const Args&, int64_t, int64_t), uint64_t every = 3) {
   uint64_t seed = 1;
   for (const ParityCase<Args>& c : cases) {
-    if (++seed % 3 != 0) continue;  // enough for every type, length and count; each case takes a while
+    if (++seed % every != 0) continue;  // enough for every type, length and count; each case takes a while
     TestArena expected(seed, 0x7fc0dead), found(seed, 0x7fc0beef);
     const Args e = c.make(expected), f = c.make(found);
     reference(e, 0, units(e));
@@ -49,6 +59,12 @@ TEST(EmulatedParity, MatmulGroupedAvx512) {
 }
 TEST(EmulatedParity, GdnScanAvx512) {
   check(ops::gdn_scan_cases(), ops::gdn_scan_ref, ops::gdn_scan_emulated_avx512);
+}
+TEST(EmulatedParity, QsaAttentionAvx512) {
+  check(ops::qsa_attention_cases(), ops::qsa_attention_ref, ops::qsa_attention_emulated_avx512, 1);
+}
+TEST(EmulatedParity, QsaSelectAvx512) {
+  check(ops::qsa_select_cases(), ops::qsa_select_ref, ops::qsa_select_emulated_avx512, 1);
 }
 TEST(EmulatedParity, MatmulAmx) { check(ops::matmul_cases(), ops::matmul_ref, ops::matmul_emulated_amx); }
 TEST(EmulatedParity, MatmulGroupedAmx) {
