@@ -312,9 +312,22 @@ void CudaBackend::run_delta(const ops::GdnPreArgs& pre, const ops::GdnScanArgs& 
   if (!cuda::delta(queue_, pre, scan, post)) Backend::run_delta(pre, scan, post);
 }
 
-// A step's experts in four launches: everything of the block's input, the routing, gate and up, down.
+// A pass: as the operations say, but gate, up and activation in one kernel where it takes them. A step in
+// four launches: everything of the block's input, the routing, gate and up, down.
 void CudaBackend::run_experts(const ops::ExpertBlock& e) {
-  if (e.route.T != 1) return Backend::run_experts(e);
+  if (e.route.T != 1) {
+    const ops::MatmulArgs routers[] = {e.router, e.shared_router};
+    run_products(routers);
+    run_routing(e.route, e.group);
+    if (is_plain_float(e.down.w.first.type) ||
+        !cuda::gated_experts(queue_, e.gate, view(e.gate), e.up, view(e.up), e.act)) {
+      run_gated(e.gate, e.up, e.act);
+    }
+    run(e.down);
+    run_gated(e.shared_gate, e.shared_up, e.shared_act);
+    run(e.shared_down);
+    return;
+  }
   const ops::MatmulArgs first[] = {e.router, e.shared_router, e.shared_gate, e.shared_up};
   run_products(first);
   run_routing(e.route, e.group);

@@ -58,6 +58,9 @@ bool attention_step(Queue&, const ops::QsaAttentionArgs&);
 // Neighbours in one kernel; false when their sizes are not those it takes.
 bool products(Queue&, const ops::MatmulArgs* a, const WeightView* w, int count);
 bool grouped_pair(Queue&, const ops::MatmulGroupedArgs (&a)[2], const WeightView (&w)[2]);
+// Gate and up of many slots with the quantised activation; g, u and h are not written.
+bool gated_experts(Queue&, const ops::MatmulGroupedArgs& gate, const WeightView& w_gate,
+                   const ops::MatmulGroupedArgs& up, const WeightView& w_up, const ops::SwigluArgs&);
 bool routing(Queue&, const ops::MoeRouteArgs&, const ops::MoeGroupArgs&);
 // down of act's output for the slots, and the same for the shared expert.
 bool gated_down(Queue&, const ops::SwigluArgs& act, const ops::MatmulGroupedArgs& down, const WeightView&,

@@ -104,8 +104,8 @@ TEST(CudaStepParity, ProductsOfOneInput) {
   }
 }
 
-// A layer's experts for one token. The arrays between them need not be written, so they are not compared:
-// they lie in one more array each, whose contents the test makes equal again.
+// A layer's experts. The arrays between them need not be written, so they are not compared: they lie in one
+// more array each, whose contents the test makes equal again.
 struct Experts {
   ops::ExpertBlock e;
   float* between;
@@ -113,8 +113,8 @@ struct Experts {
   int8_t* codes;
   int64_t bytes;
 };
-Experts make_experts(TestArena& a, int64_t F) {
-  const int64_t E = 24, K = 10, H = 512;
+Experts make_experts(TestArena& a, int64_t T, int64_t F, int64_t H) {
+  const int64_t E = 24, K = 10, S = T * K;
   Experts x{};
   ops::ExpertBlock& e = x.e;
   const auto matrix = [&](WeightType type, int64_t M, int64_t cols) {
@@ -126,12 +126,12 @@ Experts make_experts(TestArena& a, int64_t F) {
     return w;
   };
   ops::QuantizedRows q;
-  const float* h = ops::matmul_case_input(a, 1, H, &q);
-  x.floats = 2 * (K + 1) * F;
+  const float* h = ops::matmul_case_input(a, T, H, &q);
+  x.floats = 2 * (S + T) * F;
   x.between = a.output<float>(n(x.floats));
-  x.bytes = (K + 1) * F * 2;
+  x.bytes = (S + T) * F * 2;
   x.codes = a.output<int8_t>(n(x.bytes));
-  float *g = x.between, *u = g + K * F, *sg = u + K * F, *su = sg + F;
+  float *g = x.between, *u = g + S * F, *sg = u + S * F, *su = sg + T * F;
   const auto quantized = [&](int8_t* at, int64_t values) {
     ops::QuantizedRows r;
     r.codes = at;
@@ -139,52 +139,70 @@ Experts make_experts(TestArena& a, int64_t F) {
     r.sums = reinterpret_cast<int16_t*>(at + values + values / 8);
     return r;
   };
-  const ops::QuantizedRows gq = quantized(x.codes, K * F), sq = quantized(x.codes + 2 * K * F, F);
-  float* logits = a.output<float>(n(E));
-  float* shared = a.output<float>(1);
-  auto* ids = a.output<int32_t>(n(K));
+  const ops::QuantizedRows gq = quantized(x.codes, S * F), sq = quantized(x.codes + 2 * S * F, T * F);
+  float* logits = a.output<float>(n(T * E));
+  float* shared = a.output<float>(n(T));
+  auto* ids = a.output<int32_t>(n(S));
   auto* begin = a.output<int32_t>(n(E + 1));
-  auto* slot_row = a.output<int32_t>(n(K));
-  e.router = {ops::matmul_case_weights(a, WeightType::kF32, E, H), h, q, logits, 1, E};
-  e.shared_router = {ops::matmul_case_weights(a, WeightType::kF32, 1, H), h, q, shared, 1, 1};
-  e.route = {logits, shared, ids, a.output<float>(n(K)), a.output<float>(1), 1, E, K};
-  e.group = {ids, begin, slot_row, a.output<int32_t>(n(K)), 1, E, K};
-  e.gate = {matrix(WeightType::kQ4_K, F, H), h, q, begin, slot_row, g, K};
-  e.up = {matrix(WeightType::kQ4_K, F, H), h, q, begin, slot_row, u, K};
-  e.act = {g, u, g, K, F, gq};
-  e.down = {matrix(WeightType::kIQ4_NL, H, F), g, gq, begin, nullptr, a.output<float>(n(K * H)), K};
-  e.shared_gate = {ops::matmul_case_weights(a, WeightType::kQ8_0, F, H), h, q, sg, 1, F};
-  e.shared_up = {ops::matmul_case_weights(a, WeightType::kQ8_0, F, H), h, q, su, 1, F};
-  e.shared_act = {sg, su, sg, 1, F, sq};
-  e.shared_down = {ops::matmul_case_weights(a, WeightType::kQ8_0, H, F), sg, sq, a.output<float>(n(H)), 1, H};
+  auto* slot_row = a.output<int32_t>(n(S));
+  e.router = {ops::matmul_case_weights(a, WeightType::kF32, E, H), h, q, logits, T, E};
+  e.shared_router = {ops::matmul_case_weights(a, WeightType::kF32, 1, H), h, q, shared, T, 1};
+  e.route = {logits, shared, ids, a.output<float>(n(S)), a.output<float>(n(T)), T, E, K};
+  e.group = {ids, begin, slot_row, a.output<int32_t>(n(S)), T, E, K};
+  e.gate = {matrix(WeightType::kQ4_K, F, H), h, q, begin, slot_row, g, S};
+  e.up = {matrix(WeightType::kQ4_K, F, H), h, q, begin, slot_row, u, S};
+  e.act = {g, u, g, S, F, gq};
+  e.down = {matrix(WeightType::kIQ4_NL, H, F), g, gq, begin, nullptr, a.output<float>(n(S * H)), S};
+  e.shared_gate = {ops::matmul_case_weights(a, WeightType::kQ8_0, F, H), h, q, sg, T, F};
+  e.shared_up = {ops::matmul_case_weights(a, WeightType::kQ8_0, F, H), h, q, su, T, F};
+  e.shared_act = {sg, su, sg, T, F, sq};
+  e.shared_down = {ops::matmul_case_weights(a, WeightType::kQ8_0, H, F), sg, sq, a.output<float>(n(T * H)), T, H};
   return x;
+}
+Experts make_step_experts(TestArena& a, int64_t F) { return make_experts(a, 1, F, 512); }
+
+// Sizes for the kernels of passes and for others: rows an expert from none to 70, runs of K and of F.
+struct PassSize {
+  int64_t T, F, H;
+};
+constexpr PassSize kPassSizes[] = {{2, 640, 1536}, {9, 640, 2560},  {40, 640, 512}, {75, 128, 1024},
+                                   {130, 640, 512}, {20, 1280, 512}, {33, 96, 512},  {21, 640, 768}};
+Experts make_pass_experts(TestArena& a, int64_t i) {
+  const PassSize& s = kPassSizes[i];
+  return make_experts(a, s.T, s.F, s.H);
+}
+
+void check_experts(Experts (*make)(TestArena&, int64_t), int64_t size) {
+  check<Experts>(
+      "experts", make, size,
+      [](const Experts& x) {
+        const ops::ExpertBlock& e = x.e;
+        run_reference(e.router), run_reference(e.shared_router), run_reference(e.route),
+            run_reference(e.group);
+        run_reference(e.gate), run_reference(e.up), run_reference(e.act), run_reference(e.down);
+        run_reference(e.shared_gate), run_reference(e.shared_up), run_reference(e.shared_act);
+        run_reference(e.shared_down);
+        std::memset(x.between, 0, n(x.floats) * sizeof(float));
+        std::memset(x.codes, 0, n(x.bytes));
+      },
+      [](Experts& x, CudaBackend& b) {
+        place_weights(x.e.router, b), place_weights(x.e.gate, b), place_weights(x.e.up, b);
+        place_weights(x.e.down, b), place_weights(x.e.shared_gate, b), place_weights(x.e.shared_up, b);
+        place_weights(x.e.shared_down, b);
+      },
+      [](const Experts& x, CudaBackend& b) {
+        b.run_experts(x.e);
+        b.zero(x.between, n(x.floats) * sizeof(float));
+        b.zero(x.codes, n(x.bytes));
+      });
 }
 
 TEST(CudaStepParity, Experts) {
-  for (int64_t F : {32, 96, 640, 1280}) {
-    check<Experts>(
-        "experts, F", make_experts, F,
-        [](const Experts& x) {
-          const ops::ExpertBlock& e = x.e;
-          run_reference(e.router), run_reference(e.shared_router), run_reference(e.route),
-              run_reference(e.group);
-          run_reference(e.gate), run_reference(e.up), run_reference(e.act), run_reference(e.down);
-          run_reference(e.shared_gate), run_reference(e.shared_up), run_reference(e.shared_act);
-          run_reference(e.shared_down);
-          std::memset(x.between, 0, n(x.floats) * sizeof(float));
-          std::memset(x.codes, 0, n(x.bytes));
-        },
-        [](Experts& x, CudaBackend& b) {
-          place_weights(x.e.router, b), place_weights(x.e.gate, b), place_weights(x.e.up, b);
-          place_weights(x.e.down, b), place_weights(x.e.shared_gate, b), place_weights(x.e.shared_up, b);
-          place_weights(x.e.shared_down, b);
-        },
-        [](const Experts& x, CudaBackend& b) {
-          b.run_experts(x.e);
-          b.zero(x.between, n(x.floats) * sizeof(float));
-          b.zero(x.codes, n(x.bytes));
-        });
-  }
+  for (int64_t F : {32, 96, 640, 1280}) check_experts(make_step_experts, F);
+}
+
+TEST(CudaStepParity, ExpertsOfAPass) {
+  for (size_t i = 0; i < std::size(kPassSizes); ++i) check_experts(make_pass_experts, static_cast<int64_t>(i));
 }
 
 struct Mixed {

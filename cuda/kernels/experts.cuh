@@ -1,0 +1,86 @@
+// What the kernels for experts of a pass share: the int8 product of a block of 32 and the float steps after
+// it.
+#pragma once
+
+#include <type_traits>
+
+#include "cuda/device.cuh"
+
+namespace argon::cuda {
+
+// The exact integer dots of a block of 32, as floats: 16 rows of W by 8 rows of x. The sum starts from the
+// bits of 1.5*2^23, which makes it, read as a float, that number plus the dot.
+__device__ inline void dot_k32(const uint32_t* a, const uint32_t* b, float* dots) {
+#if ARGON_I2F
+  int c[4];
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
+      : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) dots[i] = static_cast<float>(c[i]);
+#else
+  constexpr int kMagic = 0x4b400000;
+  int c[4];
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
+      : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(kMagic));
+#pragma unroll
+  for (int i = 0; i < 4; ++i) dots[i] = __int_as_float(c[i]) - 12582912.0f;
+#endif
+}
+
+__device__ inline void load_matrices(unsigned at, uint32_t* r) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(at));
+}
+
+// One step of the contract's chain for rows lane/4 and lane/4 + 8 (sw[0], sw[1]) and two rows of x.
+__device__ inline void add_step(float* acc, const float* dots, const float* sw, float d0, float d1) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) acc[i] = __fmaf_rn(sw[i / 2] * (i % 2 == 0 ? d0 : d1), dots[i], acc[i]);
+}
+// With a minimum; d holds the steps of two rows of x, then the sums of their codes.
+__device__ inline void add_min(float* acc, const float* dots, const float* sw, const float* mw, const float4& d) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float di = i % 2 == 0 ? d.x : d.y, sum = i % 2 == 0 ? d.z : d.w;
+    acc[i] = __fmaf_rn(sw[i / 2] * di, dots[i], acc[i]);
+    acc[i] = __fmaf_rn(-(mw[i / 2] * di), sum, acc[i]);
+  }
+}
+
+// Six-bit scales and minima of a row's 8 blocks (formats/q4_k.h), one to a byte, and their steps.
+struct Q4_KHead {
+  uint32_t scales[2], minima[2];  // of blocks 0-3, 4-7
+  float2 d;
+  __device__ explicit Q4_KHead(const uint4& head) : d(__half22float2(*reinterpret_cast<const __half2*>(&head.x))) {
+    scales[0] = head.y & 0x3f3f3f3fu;
+    minima[0] = head.z & 0x3f3f3f3fu;
+    scales[1] = (head.w & 0x0f0f0f0fu) | (head.y >> 2 & 0x30303030u);
+    minima[1] = (head.w >> 4 & 0x0f0f0f0fu) | (head.z >> 2 & 0x30303030u);
+  }
+  // Of block i of the four in these words: scale and minimum.
+  __device__ float2 step(uint32_t scale, uint32_t minimum, int i) const {
+    return make_float2(d.x * byte_as_float(scale, i), d.y * byte_as_float(minimum, i));
+  }
+  // The byte as the last of a float's fraction: 2^23 plus it.
+  __device__ static float byte_as_float(uint32_t bytes, int i) {
+    return __uint_as_float(__byte_perm(bytes, 0x4b000000u, 0x7440u + static_cast<uint32_t>(i))) - 8388608.0f;
+  }
+};
+
+// Shared memory of a block that the device allows (the smaller chips of the 8.x series: 99 KiB).
+inline int most_shared() {
+  static const int most = [] {
+    int device = 0, bytes = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return bytes;
+  }();
+  return most;
+}
+
+}  // namespace argon::cuda
