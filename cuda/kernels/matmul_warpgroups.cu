@@ -389,7 +389,7 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
     const MatmulParams& b = all[i];
     // Eight segments with blocks in each; words of two scales.
     if (b.w.type != WeightType::kQ8_0 || !b.w.split || b.expert_begin != nullptr || b.w.cols != a.w.cols ||
-        b.T != a.T || b.q.codes != a.q.codes || b.w.rows >= int64_t{1} << 31) {
+        b.T != a.T || b.q.codes != a.q.codes || b.w.rows < 1 || b.w.rows >= int64_t{1} << 31) {
       return false;
     }
     p.pieces[i] = {b.w.data,      b.w.data + b.w.scales, b.y, b.ldy, static_cast<int>(b.w.rows),
