@@ -230,20 +230,24 @@ void bench_model(CudaBackend& b, const std::string& path, int64_t layers, int64_
                 static_cast<long long>(T), best * 1e3, static_cast<double>(T) / best, step * 1e3, 1 / step,
                 static_cast<double>(logits[0]));
     std::fflush(stdout);
-    if (T != 2048 && T != 8192) continue;
+    if (T > 8192) continue;
     // Where the time goes: each kernel timed alone (launches without overlap: the sums exceed the pass).
     for (const bool step_pass : {false, true}) {
       if (!step_pass) state = must(SequenceState::create(config, b, context, ops::KvType::kF16));
       b.queue().start_profile();
       must(forward->read(*state, std::span(ids).first(step_pass ? 1 : static_cast<size_t>(T)), options));
       const auto times = b.queue().take_profile();
-      std::printf(step_pass ? "  a step:\n" : "  a prompt:\n");
-      for (size_t i = 0; i < std::min<size_t>(times.size(), 14); ++i) {
+      double all = 0;
+      int64_t launches = 0;
+      for (const auto& one : times) all += one.ms, launches += one.calls;
+      std::printf("  a %s: %.2f ms in %lld kernels\n", step_pass ? "step" : "prompt", all,
+                  static_cast<long long>(launches));
+      for (size_t i = 0; i < std::min<size_t>(times.size(), step_pass ? 14 : 30); ++i) {
         std::string name = times[i].kernel;
         const size_t cut = name.find("_cu_");
         if (cut != std::string::npos) name = name.substr(std::min(name.size(), cut + 12));
-        std::printf("  %9.3f ms %6lld x %s\n", times[i].ms, static_cast<long long>(times[i].calls),
-                    name.substr(0, 70).c_str());
+        std::printf("  %9.3f ms %6lld x %s, %u blocks\n", times[i].ms, static_cast<long long>(times[i].calls),
+                    name.substr(0, 48).c_str(), times[i].blocks);
       }
     }
   }

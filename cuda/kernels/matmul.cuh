@@ -29,7 +29,8 @@ bool matmul_row(Queue&, const MatmulParams* products, int count);
 bool matmul_gated(Queue&, const MatmulParams (&a)[2], const float* const (&g)[2], const float* const (&u)[2]);
 bool matmul_prompt(Queue&, const MatmulParams&);
 bool matmul_tiles(Queue&, const MatmulParams&);
-bool matmul_groups(Queue&, const MatmulParams&);
+// `count` dense products of one input.
+bool matmul_groups(Queue&, const MatmulParams*, int count);
 bool matmul_floats(Queue&, const MatmulParams&);
 bool down_experts(Queue&, const MatmulParams&);
 

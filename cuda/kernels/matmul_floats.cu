@@ -1,5 +1,10 @@
 // Matrix products of float32 weights with many rows of x: sum32 over K by fma, lane j of a warp taking terms
-// j, j+32, ... of all its outputs. A warp computes 16 rows of W by 8 rows of x, so that 24 values from shared
+// j, j+32, ... of all its outputs.
+//
+// Up to four rows of W: bound by reading x once. A warp takes one or two rows of x, of which it has 16 loads
+// of 128 bytes on their way; W comes to the block's shared memory.
+//
+// From 24 rows on: a warp computes 16 rows of W by 8 rows of x, so that 24 values from shared
 // memory serve 128 fma; a block is 32 by 32, and its parts of W and x come by asynchronous copies.
 //
 // Bound: one fma per output and k, and 24 shared memory reads of 128 bytes to 128 fma of a warp: 32 cycles of
@@ -84,14 +89,92 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_floats_kernel(MatmulParams
   }
 }
 
+constexpr int kFew = 4;           // rows of W
+constexpr int kFewDeep = 16 * 32;  // values of a row at a time
+
+// kWarps warps, each kTokens rows of x.
+template <int kWarps, int kTokens>
+__global__ void __launch_bounds__(32 * kWarps) matmul_few(MatmulParams a) {
+  __shared__ float w[2][kFew][kFewDeep];
+  const int64_t K = a.w.cols, t0 = (int64_t{blockIdx.x} * kWarps + warp_id()) * kTokens;
+  const int lane = lane_id(), rows = static_cast<int>(a.w.rows);
+  const auto fetch = [&](int64_t k, int slot) {
+    for (int i = static_cast<int>(threadIdx.x); i < kFew * kFewDeep / 4; i += 32 * kWarps) {
+      const int row = i / (kFewDeep / 4), at = i % (kFewDeep / 4) * 4;
+      copy_async<16>(&w[slot][row][at], a.w.data + row * a.w.row_bytes + (k + at) * 4, row < rows && k + at < K);
+    }
+    asm volatile("cp.async.commit_group;");
+  };
+  const float* x[kTokens];
+#pragma unroll
+  for (int j = 0; j < kTokens; ++j) x[j] = a.x + min(t0 + j, a.T - 1) * K + lane;
+  constexpr int kSteps = kFewDeep / 32, kAhead = kSteps / kTokens;
+  // Values i, i + 1, ... of what is ahead, K being a multiple of kAhead*32.
+  float acc[kTokens][kFew] = {}, v[kTokens][kAhead];
+  const auto load = [&](int64_t k) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+#pragma unroll
+      for (int j = 0; j < kTokens; ++j) v[j][i] = x[j][k + i * 32];
+    }
+  };
+  fetch(0, 0);
+  load(0);
+  int slot = 0;
+  for (int64_t k0 = 0; k0 < K; k0 += kFewDeep, slot ^= 1) {
+    if (k0 + kFewDeep < K) fetch(k0 + kFewDeep, slot ^ 1);
+    if (k0 + kFewDeep < K) {
+      asm volatile("cp.async.wait_group 1;" ::: "memory");
+    } else {
+      asm volatile("cp.async.wait_group 0;" ::: "memory");
+    }
+    __syncthreads();
+#pragma unroll
+    for (int part = 0; part < kTokens; ++part) {
+      const int64_t next = k0 + (part + 1) * kAhead * 32;
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const int at = (part * kAhead + i) * 32 + lane;
+        float wv[kFew];
+#pragma unroll
+        for (int r = 0; r < kFew; ++r) wv[r] = w[slot][r][at];
+#pragma unroll
+        for (int j = 0; j < kTokens; ++j) {
+#pragma unroll
+          for (int r = 0; r < kFew; ++r) acc[j][r] = __fmaf_rn(wv[r], v[j][i], acc[j][r]);
+          if (next < K) v[j][i] = x[j][next + i * 32];
+        }
+      }
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int j = 0; j < kTokens; ++j) {
+#pragma unroll
+    for (int r = 0; r < kFew; ++r) {
+      const float y = fold32(acc[j][r]);
+      if (lane == 0 && r < rows && t0 + j < a.T) a.y[(t0 + j) * a.ldy + r] = y;
+    }
+  }
+}
+
 }  // namespace
 
 bool matmul_floats(Queue& queue, const MatmulParams& a) {
   if (a.w.type != WeightType::kF32 || a.expert_begin != nullptr || a.w.cols % kDeep != 0 ||
       a.w.row_bytes % 16 != 0 || reinterpret_cast<uintptr_t>(a.w.data) % 16 != 0 ||
-      reinterpret_cast<uintptr_t>(a.x) % 16 != 0 || a.w.rows < 24) {
+      reinterpret_cast<uintptr_t>(a.x) % 16 != 0) {
     return false;
   }
+  if (a.w.rows <= kFew && a.w.cols % kFewDeep == 0 && a.T >= 128) {
+    if (a.T <= 8 * queue.processors()) {
+      queue.launch(matmul_few<4, 1>, blocks_for(a.T, 4), 32 * 4, 0, a);
+    } else {
+      queue.launch(matmul_few<8, 2>, blocks_for(a.T, 16), 32 * 8, 0, a);
+    }
+    return true;
+  }
+  if (a.w.rows < 24) return false;
   // Few blocks: warps of smaller tiles occupy more processors.
   const dim3 grid(blocks_for(a.w.rows, kTileM), blocks_for(a.T, kTileT));
   if (static_cast<int>(grid.x * grid.y) * 4 < queue.processors() * 3) return false;

@@ -1,13 +1,21 @@
 // Dense Q8_0 products with many rows of x on the warpgroup instructions of compute capability 9.0 (code for
-// sm_90a); matmul_tiles.cu serves other devices and types. One m64n64k32 instruction is the exact integer dot
-// of a block of 32 for 64 rows of W and 64 rows of x; its steps are then added in float32 in block order.
+// sm_90a); matmul_tiles.cu serves other devices and types. One m64nNk32 instruction is the exact integer dot
+// of a block of 32 for 64 rows of W and N rows of x; its steps are then added in float32 in block order.
 //
-// The operands stay in shared memory, where they come as they lie in the device's memory by asynchronous
-// copies, so that a scheduler has little to do but the float chain; four warps of it take turns, one waiting
-// for its sums while the others add theirs.
+// A block stays on its processor and computes one tile of 128 by 128 after another. One warpgroup only copies:
+// the operands come as they lie in the device's memory by asynchronous copies, stages of four blocks of 32
+// ahead, across the ends of tiles. The others only compute; they wait for stages, never for each other, so
+// that one's sums and stores meet another's float chain.
 //
-// Bound: 3 float operations (scale product, conversion, fma) per output and block of 32; a third more goes to
-// the instructions' sums, which share the float pipe's way to the registers (docs/lab/cuda.md).
+// Tiles are shared out evenly to a stage: where a block's share ends within a tile, it computes that tile's
+// beginning first of all and leaves the unfinished sums in memory, where the next block, whose last work the
+// tile's end is, finds them. With fewer tiles than processors each segment of K is work of its own, and a
+// second kernel adds the segments' sums.
+//
+// Bound: 3 float operations (scale product, conversion, fma) per output and block of 32; the instructions'
+// sums take about 2 cycles a register besides, as they share the float pipe's way to the registers
+// (docs/lab/cuda.md).
+#include <cstdlib>
 #include <type_traits>
 
 #include "cuda/kernels/matmul.cuh"
@@ -16,18 +24,27 @@
 namespace argon::cuda {
 namespace {
 
-struct GroupParams {
-  MatmulParams m;
-  // Not null: blockIdx.z is a segment of K, whose sums go to partial[segment][t][row].
-  float* partial;
-};
-
-constexpr int kGroupsM = 2, kN = 64;  // warpgroups of 64 rows of W by kN of x, two by two
-constexpr int kRows = 64 * kGroupsM, kCols = 2 * kN, kThreads = 256 * kGroupsM;
+constexpr int kRows = 128, kCols = 128, kCopiers = 128;
 constexpr int kBlocks = 4;  // of 32 in a stage
-constexpr int kStages = 4;
-[[maybe_unused]] constexpr int kSums = kN / 2;
-constexpr int kUnit = 2;  // a segment's part of K begins at words of two scales
+constexpr int kStages = 6;
+[[maybe_unused]] constexpr int kLag = 3;  // stages on their way while one is asked for
+constexpr int kMostPieces = 6, kMostBlocks = 256;
+
+// One of the matrices that are multiplied with the same x; `first` is its first tile's row of tiles.
+struct Piece {
+  const uint8_t *codes, *scales;
+  float* y;
+  int64_t ldy;
+  int rows, first;
+};
+struct GroupParams {
+  Piece pieces[kMostPieces];
+  ops::QuantizedRows q;
+  int T, n, tiles_t, tiles;
+  bool parts;   // a work is a segment of a tile
+  bool shares;  // a tile may be shared by two blocks
+  float* kept;  // unfinished sums, in the order of threads
+};
 
 struct Stage {
   // Chunk c of 16 bytes at c ^ (row & 7).
@@ -38,144 +55,294 @@ struct Stage {
 };
 struct Memory {
   Stage stages[kStages];
+  uint64_t full[kStages], empty[kStages];
 };
 
+// Set when a block's warpgroup has left its unfinished sums; whoever takes them clears it.
+__device__ unsigned handed[kMostBlocks * 4];
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// Blocks of 32 begin .. end-1 of a tile.
+struct Work {
+  int tile, begin, end, part;
+  bool takes, hands;
+};
+
+// This block's i-th; false after the last.
+__device__ inline bool work_at(const GroupParams& p, int i, Work& work) {
+  const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x);
+  if (p.parts) {
+    const int u = block + i * blocks, part = u / p.tiles;
+    if (part >= 8) return false;
+    work = {u % p.tiles, segment_start(p.n, part), segment_start(p.n, part + 1), part, false, false};
+    return true;
+  }
+  const unsigned each = p.shares ? static_cast<unsigned>((p.n + kBlocks - 1) / kBlocks) : 1u;
+  const unsigned all = static_cast<unsigned>(p.tiles) * each;
+  const int from = static_cast<int>(all * static_cast<unsigned>(block) / static_cast<unsigned>(blocks));
+  const int to = static_cast<int>(all * static_cast<unsigned>(block + 1) / static_cast<unsigned>(blocks));
+  const int steps = static_cast<int>(each);
+  const int head = to % steps, tail = from % steps;
+  if (head > 0 && i-- == 0) {
+    work = {to / steps, 0, head * kBlocks, 0, false, true};
+    return true;
+  }
+  const int first = (from + steps - 1) / steps, whole = to / steps - first;
+  if (i < whole) {
+    work = {first + i, 0, p.n, 0, false, false};
+    return true;
+  }
+  work = {from / steps, tail * kBlocks, p.n, 0, true, false};
+  return i == whole && tail > 0;
+}
+
+// Where a tile lies.
+struct Place {
+  const uint8_t *codes, *scales;
+  float* y;
+  int64_t ldy;
+  int m0, t0, rows, count;  // rows of W from m0 on, rows of x from t0 on (at most kCols)
+};
+__device__ inline Place place_of(const GroupParams& p, int tile) {
+  const int mt = tile / p.tiles_t, t0 = tile % p.tiles_t * kCols;
+  int at = 0;
+#pragma unroll
+  for (int i = 1; i < kMostPieces; ++i) {
+    if (mt >= p.pieces[i].first) at = i;
+  }
+  const Piece& piece = p.pieces[at];
+  const int m0 = (mt - piece.first) * kRows;
+  return {piece.codes, piece.scales, piece.y, piece.ldy, m0, t0, piece.rows - m0, min(p.T - t0, kCols)};
+}
+
 // Where the step of column `col` lies, so that a lane's four of two eights are neighbours.
-[[maybe_unused]] __device__ inline int step_place(int col) {
+__device__ inline int step_place(int col) {
   return (col & ~15) | (col & 6) << 1 | (col & 8) >> 2 | (col & 1);
 }
 
-__global__ void __launch_bounds__(kThreads, 1) matmul_groups_kernel(GroupParams params) {
+__device__ inline void copy_all(const GroupParams& p, Memory& memory) {
+  // A thread's part of a stage: chunk tid % 8 of rows tid/8 + 16*j, the steps of row tid of x and the scales
+  // of row tid of W. Rows of x that are not there: the last.
+  const int tid = static_cast<int>(threadIdx.x) % kCopiers, c = tid % 8, to = tid / 8, n = p.n;
+  int slot = 0, done = 0, ready = 0;
+  unsigned parity = 1;
+  Work work;
+  for (int i = 0; work_at(p, i, work); ++i) {
+    const Place at = place_of(p, work.tile);
+    const uint8_t* codes = at.codes + int64_t{at.m0 + to} * n * 32 + c * 16;
+    const uint8_t* scales = at.scales + int64_t{at.m0 + tid} * n * 2;
+    const int last = p.T - 1, left = at.rows - to, end = work.end;
+    const bool has_scales = tid < at.rows;
+    const float* d = p.q.d + int64_t{min(at.t0 + tid, last)} * n;
+    for (int b0 = work.begin; b0 < end; b0 += kBlocks) {
+      wait_for_phase(&memory.empty[slot], parity);
+      Stage& s = memory.stages[slot];
+      const bool inside = b0 + c / 2 < end;
+#pragma unroll
+      for (int j = 0; j < kRows / 16; ++j) {
+        const int row = to + j * 16;
+        copy_async<16>(&s.x[row][(c ^ (to & 7)) * 16],
+                       p.q.codes + (int64_t{min(at.t0 + row, last)} * n + b0) * 32 + c * 16, inside);
+        copy_async<16>(&s.w[row][(c ^ (to & 7)) * 16], codes + (int64_t{j * 16} * n + b0) * 32,
+                       inside && j * 16 < left);
+      }
+#pragma unroll
+      for (int k = 0; k < kBlocks; ++k) copy_async<4>(&s.d[k][step_place(tid)], d + b0 + k, b0 + k < end);
+#pragma unroll
+      for (int k = 0; k < kBlocks; k += 2)
+        copy_async<4>(&s.scales[tid][k], scales + (b0 + k) * 2, has_scales && b0 + k < end);
+      asm volatile("cp.async.commit_group;");
+      if (done >= kLag) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(kLag) : "memory");
+        fence_for_instructions();
+        arrive(&memory.full[ready]);
+        ready = ready + 1 == kStages ? 0 : ready + 1;
+      }
+      ++done;
+      if (++slot == kStages) slot = 0, parity ^= 1;
+    }
+  }
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  fence_for_instructions();
+  while (ready != slot) {
+    arrive(&memory.full[ready]);
+    ready = ready + 1 == kStages ? 0 : ready + 1;
+  }
+}
+
+// One block of 32 of all outputs of a thread; the first of a segment closes the one before. `v` are the steps
+// of the first 32 columns, those of others are asked for two sixteens ahead.
+template <bool kFirst, int kSums>
+__device__ inline void add_block(float (&acc)[kSums], float (&total)[kSums], const int (&c)[kSums],
+                                 const float (&sw)[2], const float* steps, float4 (&v)[2]) {
+#pragma unroll
+  for (int g = 0; g < kSums / 8; ++g) {
+    const float d[4] = {v[g % 2].x, v[g % 2].y, v[g % 2].z, v[g % 2].w};
+    if (g + 2 < kSums / 8) v[g % 2] = *reinterpret_cast<const float4*>(steps + (g + 2) * 16);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      float& y = acc[g * 8 + i];
+      if (kFirst) total[g * 8 + i] = total[g * 8 + i] + y;
+      y = __fmaf_rn(sw[i / 2 % 2] * d[i / 4 * 2 + i % 2], static_cast<float>(c[g * 8 + i]), kFirst ? 0.0f : y);
+    }
+  }
+}
+
+template <int kN>
+__device__ inline void compute_all(const GroupParams& p, Memory& memory, int group) {
+  constexpr int kSums = kN / 2, kGroups = kRows / 64 * (kCols / kN);
+  const int lane = lane_id(), tid = static_cast<int>(threadIdx.x) % 128;
+  const int group_row = group % 2 * 64, group_col = group / 2 * kN;
+  const int row = group_row + warp_id() % 4 * 16 + lane / 4, col = group_col + lane % 4 * 4;
+  const uint64_t x_first = rows_of_128(&memory.stages[0].x[group_col][0]);
+  const uint64_t w_first = rows_of_128(&memory.stages[0].w[group_row][0]);
+  float acc[kSums], total[kSums];
+  int c[kSums];
+  int slot = 0;
+  unsigned parity = 0;
+  Work work;
+  for (int index = 0; work_at(p, index, work); ++index) {
+    const Place at = place_of(p, work.tile);
+    const bool wanted = group_row < at.rows && group_col < at.count;
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) acc[i] = total[i] = -0.0f;  // -0 + x is x, whatever x is
+    int segment = 0, end = work.end;
+    while (segment_start(p.n, segment) < work.begin) ++segment;
+    int segment_begin = segment_start(p.n, segment);
+    if (work.takes && wanted) {
+      const int from = (static_cast<int>(blockIdx.x) - 1) * kGroups + group;
+      if (tid == 0) {
+        unsigned there = 0;
+        do {
+          asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(&handed[from]) : "memory");
+        } while (there == 0);
+        handed[from] = 0;
+      }
+      sync_group(1 + group);
+      const float* kept = p.kept + int64_t{from} * (2 * kSums * 128) + tid;
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) {
+        acc[i] = __ldcg(kept + i * 128);
+        total[i] = __ldcg(kept + (kSums + i) * 128);
+      }
+    }
+    for (int b0 = work.begin; b0 < end; b0 += kBlocks) {
+      wait_for_phase(&memory.full[slot], parity);
+      if (wanted) {
+        const Stage& s = memory.stages[slot];
+        const int blocks = min(kBlocks, end - b0);
+        const auto stage = static_cast<uint64_t>(slot * static_cast<int>(sizeof(Stage) / 16));
+#pragma unroll 1
+        for (int k = 0; k < blocks; ++k) {
+          const uint64_t more = stage + static_cast<uint64_t>(k * 2);
+          hold<kSums>(c);
+          begin_sums();
+          group_dot(c, w_first + more, x_first + more);
+          commit_sums();
+          const float sw[2] = {__half2float(__ushort_as_half(s.scales[row][k])),
+                               __half2float(__ushort_as_half(s.scales[row + 8][k]))};
+          const float* steps = &s.d[k][col];
+          float4 v[2] = {*reinterpret_cast<const float4*>(steps), *reinterpret_cast<const float4*>(steps + 16)};
+          wait_for_sums();
+          hold<kSums>(c);
+          if (b0 + k == segment_begin) {
+            segment_begin = segment_start(p.n, ++segment);
+            add_block<true>(acc, total, c, sw, steps, v);
+          } else {
+            add_block<false>(acc, total, c, sw, steps, v);
+          }
+        }
+      }
+      __syncwarp();
+      if (lane == 0) arrive(&memory.empty[slot]);
+      if (++slot == kStages) slot = 0, parity ^= 1;
+    }
+    if (!wanted) continue;
+    if (work.hands) {
+      const int to = static_cast<int>(blockIdx.x) * kGroups + group;
+      float* kept = p.kept + int64_t{to} * (2 * kSums * 128) + tid;
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) {
+        __stcg(kept + i * 128, acc[i]);
+        __stcg(kept + (kSums + i) * 128, total[i]);
+      }
+      __threadfence();
+      sync_group(1 + group);
+      if (tid == 0) asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(&handed[to]) : "memory");
+      continue;
+    }
+    if (p.parts) {
+      float* kept = p.kept + (int64_t{work.tile * 8 + work.part} * kGroups + group) * (kSums * 128) + tid;
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) kept[i * 128] = total[i] + acc[i];
+      continue;
+    }
+    float* y = at.y + int64_t{at.t0} * at.ldy + at.m0;
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) {
+      const int t = group_col + i / 4 * 8 + lane % 4 * 2 + i % 2, m = row + i / 2 % 2 * 8;
+      if (t < at.count && m < at.rows) y[int64_t{t} * at.ldy + m] = total[i] + acc[i];
+    }
+  }
+}
+
+#endif
+
+template <int kN>
+constexpr int threads_of() {
+  return kCopiers + kRows / 64 * (kCols / kN) * 128;
+}
+
+template <int kN>
+__global__ void __launch_bounds__(threads_of<kN>(), 1)
+    matmul_groups_kernel(const __grid_constant__ GroupParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
-  const MatmulParams& a = params.m;
-  const int t0 = static_cast<int>(blockIdx.y) * kCols, count = min(static_cast<int>(a.T) - t0, kCols);
-  const int m0 = static_cast<int>(blockIdx.x) * kRows, n = static_cast<int>(a.w.cols / 32);
-  const int tid = static_cast<int>(threadIdx.x), lane = lane_id();
-  const int part = static_cast<int>(blockIdx.z);
-  const bool split = params.partial != nullptr;
-  const int begin = split ? segment_start(n, part) : 0, end = split ? segment_start(n, part + 1) : n;
-  const int group = __shfl_sync(kAllLanes, tid / 128, 0);
-  const int group_row = group % kGroupsM * 64, group_col = group / kGroupsM * kN;
-  const int row = group_row + warp_id() % 4 * 16 + lane / 4;
-
-  // This thread's part of the copies: chunk tid % 8 of rows tid/8 + 64*j, step tid % 4 of row tid/4 of x, and
-  // two scales of a row of W. Rows that are not there: another's.
-  constexpr int kMine = kCols * 8 / kThreads, kNext = kThreads / 8;
-  static_assert(kRows == kCols && kCols * kBlocks == kThreads);
-  uint32_t x_from[kMine];
-#pragma unroll
-  for (int j = 0; j < kMine; ++j) {
-    x_from[j] = static_cast<uint32_t>(t0 + min(tid / 8 + j * kNext, count - 1)) * static_cast<uint32_t>(n);
-  }
-  const auto d_from = static_cast<uint32_t>(t0 + min(tid / 4, count - 1)) * static_cast<uint32_t>(n);
-  const uint8_t* codes = a.w.data + int64_t{m0 + tid / 8} * n * 32 + tid % 8 * 16;
-  const uint8_t* scales = a.w.data + a.w.scales + (int64_t{m0 + tid / 2} * n + tid % 2 * 2) * 2;
-  const int left = static_cast<int>(a.w.rows) - m0 - tid / 8;
-  const bool has_scales = tid < kRows * 2 && m0 + tid / 2 < a.w.rows;
-  const auto fetch = [&](int b0, int slot) {
-    auto& s = memory.stages[slot];
-    const int c = tid % 8, to = tid / 8;
-    const bool inside = b0 + c / 2 < end;
-#pragma unroll
-    for (int j = 0; j < kMine; ++j) {
-      copy_async<16>(&s.x[to + j * kNext][(c ^ (to & 7)) * 16],
-                     a.q.codes + (uint64_t{x_from[j]} + static_cast<uint32_t>(b0)) * 32 + c * 16, inside);
-      copy_async<16>(&s.w[to + j * kNext][(c ^ (to & 7)) * 16], codes + (int64_t{j * kNext} * n + b0) * 32,
-                     inside && j * kNext < left);
-    }
-    copy_async<4>(&s.d[tid % 4][step_place(tid / 4)],
-                  a.q.d + uint64_t{d_from} + static_cast<uint32_t>(b0 + tid % 4), b0 + tid % 4 < end);
-    copy_async<4>(&s.scales[tid / 2 % kRows][tid % 2 * 2], scales + int64_t{b0} * 2,
-                  has_scales && b0 + tid % 2 * 2 < end);
-  };
-
-  float acc[kSums], total[kSums];
-  int c[kSums];
-#pragma unroll
-  for (int i = 0; i < kSums; ++i) acc[i] = total[i] = -0.0f;  // -0 + x is x, whatever x is
-#pragma unroll 1
-  for (int s = 0; s < kStages - 1; ++s) {
-    if (begin + s * kBlocks < end) fetch(begin + s * kBlocks, s);
-    asm volatile("cp.async.commit_group;");
-  }
-  int segment = split ? part : 0, segment_begin = begin, slot = 0;
-
-  for (int b0 = begin; b0 < end; b0 += kBlocks) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
-    fence_for_instructions();
-    __syncthreads();
-    const int ahead = b0 + (kStages - 1) * kBlocks;
-    if (ahead < end) fetch(ahead, slot == 0 ? kStages - 1 : slot - 1);
-    asm volatile("cp.async.commit_group;");
-    const Stage& s = memory.stages[slot];
-    slot = slot + 1 == kStages ? 0 : slot + 1;
-    if (group_col >= count) continue;
-    const uint64_t x_at = rows_of_128(&s.x[group_col][0]), w_at = rows_of_128(&s.w[group_row][0]);
-    const int blocks = min(kBlocks, end - b0);
-    const uint2 halves[2] = {*reinterpret_cast<const uint2*>(s.scales[row]),
-                             *reinterpret_cast<const uint2*>(s.scales[row + 8])};
-
-    // One block of 32; the first of a segment closes the one before.
-    const auto block = [&](int k, auto is_first) {
-      constexpr bool kFirst = decltype(is_first)::value;
-      hold<kSums>(c);
-      begin_sums();
-      group_dot(c, w_at + static_cast<uint64_t>(k * 2), x_at + static_cast<uint64_t>(k * 2));
-      commit_sums();
-      float sw[2];
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const uint32_t word = k < 2 ? halves[i].x : halves[i].y;
-        sw[i] = __half2float(__ushort_as_half(static_cast<uint16_t>(k % 2 == 0 ? word : word >> 16)));
-      }
-      const float* steps = &s.d[k][group_col + lane % 4 * 4];
-      wait_for_sums();
-      hold<kSums>(c);
-#pragma unroll
-      for (int j = 0; j < kN / 8; ++j) {
-        const float4 v = *reinterpret_cast<const float4*>(steps + j / 2 * 16);
-        const float d[2] = {j % 2 == 0 ? v.x : v.z, j % 2 == 0 ? v.y : v.w};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          float& y = acc[j * 4 + i];
-          if (kFirst) total[j * 4 + i] = total[j * 4 + i] + y;
-          y = __fmaf_rn(sw[i / 2] * d[i % 2], static_cast<float>(c[j * 4 + i]), kFirst ? 0.0f : y);
-        }
-      }
-    };
-#pragma unroll
-    for (int k = 0; k < kBlocks; ++k) {
-      if (k >= blocks) break;
-      if (b0 + k == segment_begin) {
-        segment_begin = segment_start(n, ++segment);
-        block(k, std::true_type{});
-      } else {
-        block(k, std::false_type{});
-      }
+  constexpr int kGroups = kRows / 64 * (kCols / kN);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kStages; ++i) {
+      make_barrier(&memory.full[i], kCopiers);
+      make_barrier(&memory.empty[i], kGroups * 4);
     }
   }
-  asm volatile("cp.async.wait_all;");
-  float* y = split ? params.partial + int64_t{part} * a.T * a.w.rows : a.y;
-  const int64_t ldy = split ? a.w.rows : a.ldy;
-#pragma unroll
-  for (int i = 0; i < kSums; ++i) {
-    const int t = group_col + i / 4 * 8 + lane % 4 * 2 + i % 2, m = m0 + row + i / 2 % 2 * 8;
-    if (t < count && m < a.w.rows) y[int64_t{t0 + t} * ldy + m] = total[i] + acc[i];
+  __syncthreads();
+  const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / 128, 0);
+  if (group == kGroups) {
+    give_registers<kN == 128 ? 40 : 32>();
+    copy_all(p, memory);
+  } else {
+    take_registers<kN == 128 ? 232 : 120>();
+    compute_all<kN>(p, memory, group);
   }
 #endif
 }
 
-// A thread per output: the segments' sums from the left.
-__global__ void join_group_parts(GroupParams params) {
-  const MatmulParams& a = params.m;
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x, size = a.T * a.w.rows;
-  if (i >= size) return;
-  float y = params.partial[i];
+// A thread per eight outputs of a tile: the segments' sums from the left.
+template <int kN>
+__global__ void join_group_parts(const __grid_constant__ GroupParams p) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  constexpr int kSums = kN / 2, kGroups = kRows / 64 * (kCols / kN), kEach = 8;
+  const int i0 = static_cast<int>(blockIdx.x) % (kSums / kEach) * kEach;
+  const int unit = static_cast<int>(blockIdx.x) / (kSums / kEach), group = unit % kGroups;
+  const int tile = unit / kGroups, tid = static_cast<int>(threadIdx.x), lane = lane_id();
+  const Place at = place_of(p, tile);
+  const int group_row = group % 2 * 64, group_col = group / 2 * kN;
+  const int row = group_row + warp_id() * 16 + lane / 4;
+  float* y = at.y + int64_t{at.t0} * at.ldy + at.m0;
+  const float* kept = p.kept + (int64_t{tile * 8} * kGroups + group) * (kSums * 128) + tid;
 #pragma unroll
-  for (int s = 1; s < 8; ++s) y = y + params.partial[s * size + i];
-  a.y[i / a.w.rows * a.ldy + i % a.w.rows] = y;
+  for (int i = 0; i < kEach; ++i) {
+    const int t = group_col + (i0 + i) / 4 * 8 + lane % 4 * 2 + i % 2, m = row + i / 2 % 2 * 8;
+    if (t >= at.count || m >= at.rows) continue;
+    const float* from = kept + (i0 + i) * 128;
+    float sum = __ldcg(from);
+#pragma unroll
+    for (int s = 1; s < 8; ++s) sum = sum + __ldcg(from + s * (kGroups * kSums * 128));
+    y[int64_t{t} * at.ldy + m] = sum;
+  }
+#endif
 }
 
 // What the code for sm_90a has shared memory for.
@@ -188,36 +355,72 @@ __global__ void has_groups(int* out) {
 #endif
 }
 
+bool groups_there() {
+  cudaFuncAttributes f{};
+  const bool known = cudaFuncGetAttributes(&f, has_groups) == cudaSuccess && f.sharedSizeBytes > 0;
+  const bool raised =
+      known &&
+      cudaFuncSetAttribute(matmul_groups_kernel<128>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           sizeof(Memory)) == cudaSuccess &&
+      cudaFuncSetAttribute(matmul_groups_kernel<64>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           sizeof(Memory)) == cudaSuccess;
+  cudaGetLastError();
+  return raised;
+}
+
+template <int kN>
+void launch_groups(Queue& queue, const GroupParams& p, int blocks) {
+  queue.launch(matmul_groups_kernel<kN>, static_cast<unsigned>(blocks), threads_of<kN>(), sizeof(Memory), p);
+  if (p.parts) {
+    queue.launch(join_group_parts<kN>, static_cast<unsigned>(p.tiles * (kRows * kCols / 128 / 8)), 128, 0, p);
+  }
+}
+
 }  // namespace
 
-bool matmul_groups(Queue& queue, const MatmulParams& a) {
-  static const bool there = [] {
-    cudaFuncAttributes f{};
-    const bool known = cudaFuncGetAttributes(&f, has_groups) == cudaSuccess && f.sharedSizeBytes > 0;
-    const bool raised =
-        known && cudaFuncSetAttribute(matmul_groups_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      sizeof(Memory)) == cudaSuccess;
-    cudaGetLastError();
-    return raised;
-  }();
-  const int64_t n = a.w.cols / 32;
-  // Eight segments with blocks in each; words of two scales; row numbers times n in 32 bits.
-  if (!there || a.w.type != WeightType::kQ8_0 || !a.w.split || a.expert_begin != nullptr || a.T <= 64 ||
-      n < 8 || n % 2 != 0 || a.T * n >= int64_t{1} << 32 || a.w.rows >= int64_t{1} << 31) {
-    return false;
+bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
+  static const bool there = groups_there();
+  if (!there || count < 1 || count > kMostPieces) return false;
+  const MatmulParams& a = all[0];
+  const int64_t n = a.w.cols / 32, tiles_t = blocks_for(a.T, kCols);
+  int64_t tiles_m = 0;
+  GroupParams p{};
+  for (int i = 0; i < count; ++i) {
+    const MatmulParams& b = all[i];
+    // Eight segments with blocks in each; words of two scales.
+    if (b.w.type != WeightType::kQ8_0 || !b.w.split || b.expert_begin != nullptr || b.w.cols != a.w.cols ||
+        b.T != a.T || b.q.codes != a.q.codes || b.w.rows < 1 || b.w.rows >= int64_t{1} << 31) {
+      return false;
+    }
+    p.pieces[i] = {b.w.data,      b.w.data + b.w.scales, b.y, b.ldy, static_cast<int>(b.w.rows),
+                   static_cast<int>(tiles_m)};
+    tiles_m += blocks_for(b.w.rows, kRows);
   }
-  GroupParams p{a, nullptr};
-  // Few tiles and a long K: one part of K to a block. A part begins at whole words of scales.
-  const int64_t tiles = int64_t{blocks_for(a.w.rows, kRows)} * blocks_for(a.T, kCols);
-  const bool few = tiles * 4 <= queue.processors() || (tiles * 2 <= queue.processors() && n >= 160);
-  if (few && n % (8 * kUnit) == 0) {
-    p.partial = static_cast<float*>(queue.scratch(static_cast<size_t>(8 * a.T * a.w.rows) * sizeof(float)));
-    if (p.partial == nullptr) return true;
+  for (int i = count; i < kMostPieces; ++i) p.pieces[i].first = 0x7fffffff;
+  const int64_t tiles = tiles_m * tiles_t, steps = (n + kBlocks - 1) / kBlocks;
+  const int processors = queue.processors() < kMostBlocks ? queue.processors() : kMostBlocks;
+  if (a.T <= 64 || n < 8 || n % 2 != 0 || tiles * steps * (processors + 1) >= int64_t{1} << 32) return false;
+  p.q = a.q;
+  p.T = static_cast<int>(a.T), p.n = static_cast<int>(n);
+  p.tiles_t = static_cast<int>(tiles_t), p.tiles = static_cast<int>(tiles);
+  // Segments begin at whole words of scales. Their sums go through memory: for a long K or few tiles.
+  p.parts = n % 16 == 0 && n >= 64 && (tiles * 2 <= processors || (tiles < processors && n >= 160));
+  p.shares = tiles > processors && tiles % processors != 0 && n >= 40;
+  const int64_t kept = p.parts    ? tiles * 8 * (kRows * kCols)
+                       : p.shares ? int64_t{processors} * 2 * (kRows * kCols)
+                                  : 0;
+  if (kept > 0) {
+    p.kept = static_cast<float*>(queue.scratch(static_cast<size_t>(kept) * sizeof(float)));
+    if (p.kept == nullptr) return true;
   }
-  queue.launch(matmul_groups_kernel,
-               dim3(blocks_for(a.w.rows, kRows), blocks_for(a.T, kCols), p.partial != nullptr ? 8 : 1),
-               kThreads, sizeof(Memory), p);
-  if (p.partial != nullptr) queue.launch(join_group_parts, blocks_for(a.T * a.w.rows, 256), 256, 0, p);
+  const int64_t works = p.parts ? tiles * 8 : tiles;
+  const int blocks = static_cast<int>(works < processors ? works : processors);
+  static const bool narrow = std::getenv("ARGON_DENSE") != nullptr && std::atoi(std::getenv("ARGON_DENSE")) == 64;
+  if (narrow) {
+    launch_groups<64>(queue, p, blocks);
+  } else {
+    launch_groups<128>(queue, p, blocks);
+  }
   return true;
 }
 

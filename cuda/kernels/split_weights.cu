@@ -1,5 +1,7 @@
 // Puts a matrix of 2-byte-aligned blocks into planes of codes and scales (cuda/weights.h), and dispatches the
 // matrix products.
+#include <algorithm>
+
 #include "cuda/kernels.h"
 #include "cuda/kernels/matmul.cuh"
 
@@ -59,10 +61,16 @@ bool products(Queue& queue, const ops::MatmulArgs* a, const WeightView* w, int c
   MatmulParams p[8];
   if (count > 8) return false;
   for (int i = 0; i < count; ++i) {
-    if (a[i].T != 1) return false;
+    if (a[i].T != a[0].T) return false;
     p[i] = params(a[i], w[i]);
   }
-  return matmul_row(queue, p, count);
+  if (a[0].T == 1) return matmul_row(queue, p, count);
+  // Quantised ones first, together where a kernel takes them.
+  const auto middle = std::stable_partition(p, p + count, [](const MatmulParams& one) { return one.w.split; });
+  const int together = static_cast<int>(middle - p);
+  const bool done = queue.uses_groups() && matmul_groups(queue, p, together);
+  for (int i = done ? together : 0; i < count; ++i) dispatch(queue, p[i]);
+  return true;
 }
 
 bool grouped_pair(Queue& queue, const ops::MatmulGroupedArgs (&a)[2], const WeightView (&w)[2]) {

@@ -34,8 +34,8 @@ ParityCases<MatmulArgs> large_cases() {
   }
   // Float products by the number of rows.
   for (const int64_t M : {1, 4, 16, 25, 48, 100}) {
-    for (const int64_t T : {5, 97, 1601}) {
-      const int64_t K = 640;
+    for (const int64_t T : {5, 97, 131, 1601}) {
+      const int64_t K = T == 97 ? 640 : 1024;
       cases.push_back({"F32, M " + std::to_string(M) + ", T " + std::to_string(T), T, [=](TestArena& a) {
                          MatmulArgs m{};
                          m.w = ops::matmul_case_weights(a, WeightType::kF32, M, K);
@@ -90,6 +90,55 @@ TEST(CudaMatmulParity, LargeWithoutWarpgroups) {
   cuda_backend()->queue().use_groups(false);
   check_cuda_parity(large_cases());
   cuda_backend()->queue().use_groups(true);
+}
+// Products too large for the scalar reference, several of one input at once: warpgroups against the portable
+// kernels, which the cases above check. Tiles that two blocks share, that fill no processor, and neither.
+TEST(CudaMatmulParity, ManyTiles) {
+  CudaBackend* b = cuda_backend();
+  if (b == nullptr) GTEST_SKIP() << "no CUDA device of compute capability 8.0 or newer";
+  struct Size {
+    std::vector<int64_t> rows;
+    int64_t K, T;
+  };
+  for (const Size& s : {Size{{1500}, 1984, 1500}, Size{{2500, 640, 130}, 1280, 900}, Size{{320}, 2560, 500},
+                        Size{{640, 640}, 2560, 512}, Size{{1290}, 320, 1800}, Size{{330}, 10240, 300}}) {
+    TestArena arena;
+    std::vector<MatmulArgs> all;
+    const float* x = nullptr;
+    ops::QuantizedRows q{};
+    for (const int64_t rows : s.rows) {
+      MatmulArgs m{};
+      m.w = ops::matmul_case_weights(arena, WeightType::kQ8_0, rows, s.K);
+      if (x == nullptr) x = ops::matmul_case_input(arena, s.T, s.K, &q);
+      m.x = x, m.q = q, m.T = s.T, m.ldy = rows + 1;
+      m.y = arena.output<float>(static_cast<size_t>(s.T * m.ldy));
+      all.push_back(m);
+    }
+    for (MatmulArgs& m : all) place_weights(m, *b);
+    Mirror mirror(arena, *b);
+    std::vector<MatmulArgs> there;
+    for (const MatmulArgs& m : all) there.push_back(mirror.translate(m));
+    std::vector<std::vector<float>> y[2];
+    for (const bool groups : {false, true, true}) {
+      b->queue().use_groups(groups);
+      b->run_products(there);
+      b->queue().use_groups(true);
+      y[groups].clear();
+      for (const MatmulArgs& m : there) {
+        y[groups].emplace_back(static_cast<size_t>(m.T * m.ldy));
+        b->read(y[groups].back().data(), m.y, y[groups].back().size() * sizeof(float));
+        b->zero(m.y, y[groups].back().size() * sizeof(float));
+      }
+      ASSERT_TRUE(b->finish().ok());
+      for (size_t i = 0; groups && i < there.size(); ++i) {
+        for (int64_t t = 0; t < s.T; ++t) {
+          const auto at = static_cast<size_t>(t * there[i].ldy);
+          ASSERT_EQ(0, std::memcmp(&y[0][i][at], &y[1][i][at], static_cast<size_t>(s.rows[i]) * sizeof(float)))
+              << "K " << s.K << ", product " << i << ", row " << t << " of x";
+        }
+      }
+    }
+  }
 }
 TEST(CudaMatmulParity, LargeGrouped) { check_cuda_parity(large_grouped_cases()); }
 
