@@ -55,6 +55,7 @@ struct FloatTile {
 template <int kRows, int kCols>
 __global__ void __launch_bounds__(kThreads, kRows* kCols > 64 ? 1 : 3)
     matmul_floats_kernel(const __grid_constant__ FloatParams a) {
+  begin_early();
   using Tile = FloatTile<kRows, kCols>;
   extern __shared__ __align__(16) uint8_t shared[];
   auto* stages = reinterpret_cast<typename Tile::Stage*>(shared);
@@ -145,7 +146,7 @@ bool launch_floats(Queue& queue, FloatParams& p, const MatmulParams* all, int co
     cudaGetLastError();
     return false;
   }
-  queue.launch(matmul_floats_kernel<kRows, kCols>, grid, kThreads, kShared, p);
+  queue.launch_early(matmul_floats_kernel<kRows, kCols>, grid, kThreads, kShared, p);
   return true;
 }
 
@@ -156,6 +157,7 @@ constexpr int kFewDeep = 16 * 32;  // values of a row at a time
 template <int kWarps, int kTokens>
 __global__ void __launch_bounds__(32 * kWarps) matmul_few(MatmulParams a) {
   __shared__ float w[2][kFew][kFewDeep];
+  begin_early();
   const int64_t K = a.w.cols, t0 = (int64_t{blockIdx.x} * kWarps + warp_id()) * kTokens;
   const int lane = lane_id(), rows = static_cast<int>(a.w.rows);
   const auto fetch = [&](int64_t k, int slot) {
@@ -236,9 +238,9 @@ bool matmul_floats(Queue& queue, const MatmulParams* all, int count) {
   if (a.w.cols % kDeep != 0 || reinterpret_cast<uintptr_t>(a.x) % 16 != 0) return false;
   if (rows <= kFew && a.w.cols % kFewDeep == 0 && a.T >= 128) {
     if (a.T <= 8 * queue.processors()) {
-      queue.launch(matmul_few<4, 1>, blocks_for(a.T, 4), 32 * 4, 0, a);
+      queue.launch_early(matmul_few<4, 1>, blocks_for(a.T, 4), 32 * 4, 0, a);
     } else {
-      queue.launch(matmul_few<8, 2>, blocks_for(a.T, 16), 32 * 8, 0, a);
+      queue.launch_early(matmul_few<8, 2>, blocks_for(a.T, 16), 32 * 8, 0, a);
     }
     return true;
   }

@@ -301,6 +301,7 @@ __global__ void __launch_bounds__(threads_of<kN>(), 1)
   extern __shared__ __align__(1024) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
   constexpr int kGroups = kRows / 64 * (kCols / kN);
+  start_dependents();
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       make_barrier(&memory.full[i], kCopiers);
@@ -308,6 +309,7 @@ __global__ void __launch_bounds__(threads_of<kN>(), 1)
     }
   }
   __syncthreads();
+  wait_for_earlier();
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == kGroups) {
     give_registers<kN == 128 ? 40 : 32>();
@@ -323,6 +325,7 @@ __global__ void __launch_bounds__(threads_of<kN>(), 1)
 template <int kN>
 __global__ void join_group_parts(const __grid_constant__ GroupParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  begin_early();
   constexpr int kSums = kN / 2, kGroups = kRows / 64 * (kCols / kN), kEach = 8;
   const int i0 = static_cast<int>(blockIdx.x) % (kSums / kEach) * kEach;
   const int unit = static_cast<int>(blockIdx.x) / (kSums / kEach), group = unit % kGroups;
@@ -370,9 +373,9 @@ bool groups_there() {
 
 template <int kN>
 void launch_groups(Queue& queue, const GroupParams& p, int blocks) {
-  queue.launch(matmul_groups_kernel<kN>, static_cast<unsigned>(blocks), threads_of<kN>(), sizeof(Memory), p);
+  queue.launch_early(matmul_groups_kernel<kN>, static_cast<unsigned>(blocks), threads_of<kN>(), sizeof(Memory), p);
   if (p.parts) {
-    queue.launch(join_group_parts<kN>, static_cast<unsigned>(p.tiles * (kRows * kCols / 128 / 8)), 128, 0, p);
+    queue.launch_early(join_group_parts<kN>, static_cast<unsigned>(p.tiles * (kRows * kCols / 128 / 8)), 128, 0, p);
   }
 }
 
