@@ -1,7 +1,5 @@
-// Top-k routing and the grouping of slots by expert. A warp ranks a token's logits. Grouping is a counting
-// sort by one block: each warp counts the experts of its part of the slots, sums over the parts before it and
-// the experts before give where its slots go, and it places them in order, so that the order is the
-// contract's. Other sizes: a warp per expert scans all ids.
+// Top-k routing and the grouping of slots by expert. A warp ranks a token's logits; a warp per expert counts
+// and places its slots, scanning all ids in order, so that the order is the contract's without a sort.
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
 
@@ -50,92 +48,58 @@ __global__ void moe_route(ops::MoeRouteArgs a) {
   if (lane == 0) a.sg[t] = sigmoid32(a.shared[t]);
 }
 
-__global__ void moe_group(ops::MoeGroupArgs a) {
-  const int e = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32), lane = lane_id();
+constexpr int kGroupWarps = 4;
+
+// A warp per expert, and one for the end. A lane takes four neighbouring ids at a time, four such loads ahead.
+__global__ void __launch_bounds__(32 * kGroupWarps) moe_group(ops::MoeGroupArgs a) {
+  begin_early();
+  const int e = static_cast<int>(blockIdx.x) * kGroupWarps + warp_id(), lane = lane_id();
   if (e > a.E) return;
-  const int slots = static_cast<int>(a.T * a.K);
+  const int slots = static_cast<int>(a.T * a.K), K = static_cast<int>(a.K);
+  const bool whole = reinterpret_cast<uintptr_t>(a.ids) % 16 == 0;
+  const auto each = [&](auto use) {
+    constexpr int kAhead = 4;
+    for (int first = 0; first < slots; first += 128 * kAhead) {
+      int4 ids[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const int at = first + i * 128 + lane * 4;
+        if (whole && at + 3 < slots) {
+          ids[i] = *reinterpret_cast<const int4*>(a.ids + at);
+        } else {
+          ids[i].x = at < slots ? a.ids[at] : 0x7fffffff;
+          ids[i].y = at + 1 < slots ? a.ids[at + 1] : 0x7fffffff;
+          ids[i].z = at + 2 < slots ? a.ids[at + 2] : 0x7fffffff;
+          ids[i].w = at + 3 < slots ? a.ids[at + 3] : 0x7fffffff;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) use(first + i * 128 + lane * 4, ids[i]);
+    }
+  };
   int below = 0;
-  for (int i = lane; i < slots; i += 32) below += a.ids[i] < e;
+  each([&](int, const int4& id) { below += (id.x < e) + (id.y < e) + (id.z < e) + (id.w < e); });
   below = __reduce_add_sync(kAllLanes, below);
   if (lane == 0) a.expert_begin[e] = below;
   if (e == a.E) return;
-  for (int first = 0; first < slots; first += 32) {
-    const int i = first + lane;
-    const bool mine = i < slots && a.ids[i] == e;
-    const unsigned all = __ballot_sync(kAllLanes, mine);
-    if (mine) {
-      const int s = below + __popc(all & ((1u << lane) - 1));
-      a.slot[i] = s;
-      a.slot_row[s] = i / static_cast<int>(a.K);
-    }
-    below += __popc(all);
-  }
-}
-
-constexpr int kGroupWarps = 32, kGroupExperts = 512;
-
-// E <= kGroupExperts; 32 bits hold T*K, 16 bits T.
-__global__ void __launch_bounds__(kGroupWarps * 32) moe_group_sort(ops::MoeGroupArgs a) {
-  // Slots of an expert in a warp's part, then those in the parts before.
-  __shared__ uint16_t counts[kGroupWarps][kGroupExperts];
-  __shared__ int begins[kGroupExperts], warp_sums[kGroupWarps];
-  begin_early();
-  const int tid = static_cast<int>(threadIdx.x), lane = lane_id(), warp = warp_id(), E = static_cast<int>(a.E);
-  const int slots = static_cast<int>(a.T * a.K), K = static_cast<int>(a.K);
-  const int each = (slots + kGroupWarps * 32 - 1) / (kGroupWarps * 32) * 32;
-  const int from = warp * each, stop = min(from + each, slots);
-  for (int e = lane; e < kGroupExperts; e += 32) counts[warp][e] = 0;
-  __syncwarp();
-  // The first of a warp's lanes with the same expert speaks for all of them.
-  const auto parts = [&](auto use) {
-    constexpr int kAhead = 4;
-    for (int first = from; first < stop; first += 32 * kAhead) {
-      int id[kAhead];
+  const unsigned lower = (1u << lane) - 1;
+  each([&](int at, const int4& id) {
+    const bool mine[4] = {id.x == e, id.y == e, id.z == e, id.w == e};
+    if (!__any_sync(kAllLanes, mine[0] || mine[1] || mine[2] || mine[3])) return;
+    int s = below;
 #pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        const int at = first + i * 32 + lane;
-        id[i] = at < stop ? a.ids[at] : -1;
-      }
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        const unsigned same = __match_any_sync(kAllLanes, id[i]);
-        const int before = __popc(same & ((1u << lane) - 1));
-        if (id[i] >= 0) use(first + i * 32 + lane, id[i], before);
-        __syncwarp();
-        if (id[i] >= 0 && before == 0) counts[warp][id[i]] += static_cast<uint16_t>(__popc(same));
-        __syncwarp();
-      }
+    for (int j = 0; j < 4; ++j) {
+      const unsigned all = __ballot_sync(kAllLanes, mine[j]);
+      s += __popc(all & lower);
+      below += __popc(all);
     }
-  };
-  parts([](int, int, int) {});
-  __syncthreads();
-  int mine = 0;
-  if (tid < kGroupExperts) {
-#pragma unroll 8
-    for (int w = 0; w < kGroupWarps; ++w) {
-      const int count = counts[w][tid];
-      counts[w][tid] = static_cast<uint16_t>(mine);
-      mine += count;
-    }
-  }
-  int below = mine;  // with those of lower lanes, then of lower warps
 #pragma unroll
-  for (int s = 1; s < 32; s *= 2) {
-    const int other = __shfl_up_sync(kAllLanes, below, s);
-    if (lane >= s) below += other;
-  }
-  if (lane == 31) warp_sums[warp] = below;
-  __syncthreads();
-  below -= mine;
-  for (int w = 0; w < warp; ++w) below += warp_sums[w];
-  if (tid < kGroupExperts) begins[tid] = below;
-  if (tid < E) a.expert_begin[tid] = below;
-  if (tid == 0) a.expert_begin[E] = slots;
-  __syncthreads();
-  parts([&](int at, int id, int before) {
-    const int s = begins[id] + counts[warp][id] + before;
-    a.slot[at] = s;
-    a.slot_row[s] = at / K;
+    for (int j = 0; j < 4; ++j) {
+      if (!mine[j]) continue;
+      a.slot[at + j] = s;
+      a.slot_row[s] = (at + j) / K;
+      ++s;
+    }
   });
 }
 
@@ -251,11 +215,7 @@ void run(Queue& queue, const ops::MoeRouteArgs& a) {
 }
 
 void run(Queue& queue, const ops::MoeGroupArgs& a) {
-  if (a.E <= kGroupExperts && a.T < 65536 && a.T * a.K < int64_t{1} << 30) {
-    queue.launch_early(moe_group_sort, 1, kGroupWarps * 32, 0, a);
-    return;
-  }
-  queue.launch(moe_group, blocks_for(a.E + 1, 8), 256, 0, a);
+  queue.launch_early(moe_group, blocks_for(a.E + 1, kGroupWarps), 32 * kGroupWarps, 0, a);
 }
 
 }  // namespace argon::cuda
