@@ -31,7 +31,7 @@ bool matmul_prompt(Queue&, const MatmulParams&);
 bool matmul_tiles(Queue&, const MatmulParams&);
 // `count` dense products of one input.
 bool matmul_groups(Queue&, const MatmulParams*, int count);
-bool matmul_floats(Queue&, const MatmulParams&);
+bool matmul_floats(Queue&, const MatmulParams*, int count);
 bool down_experts(Queue&, const MatmulParams&);
 
 #if defined(__CUDACC__)

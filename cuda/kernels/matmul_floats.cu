@@ -4,7 +4,7 @@
 // Up to four rows of W: bound by reading x once. A warp takes one or two rows of x, of which it has 16 loads
 // of 128 bytes on their way; W comes to the block's shared memory.
 //
-// From 24 rows on: a warp computes 16 rows of W by 8 rows of x, so that 24 values from shared
+// From 24 rows on, several matrices of one x together: a warp computes 16 rows of W by 8 rows of x, so that 24 values from shared
 // memory serve 128 fma; a block is 32 by 32, and its parts of W and x come by asynchronous copies.
 //
 // Bound: one fma per output and k, and 24 shared memory reads of 128 bytes to 128 fma of a warp: 32 cycles of
@@ -15,39 +15,72 @@
 namespace argon::cuda {
 namespace {
 
-constexpr int kRows = 16, kCols = 8;  // of a warp
-constexpr int kWarpsM = 2, kWarpsT = 4, kThreads = 32 * kWarpsM * kWarpsT;
-constexpr int kTileM = kRows * kWarpsM, kTileT = kCols * kWarpsT;
+constexpr int kMostPieces = 4;
 constexpr int kDeep = 128;  // values of a row in a stage
 constexpr int kStages = 3;
+constexpr int kWarpsM = 2, kWarpsT = 4, kThreads = 32 * kWarpsM * kWarpsT;
 
-struct Stage {
-  float w[kTileM][kDeep], x[kTileT][kDeep];
+// Matrices that are multiplied with the same x; `first` is a piece's first row among all of them, each being
+// given whole warps' rows.
+struct FloatPiece {
+  const uint8_t* w;
+  float* y;
+  int64_t ldy, row_bytes;
+  int rows, first;
+};
+struct FloatParams {
+  FloatPiece pieces[kMostPieces];
+  const float* x;
+  int64_t T, K;
 };
 
-__global__ void __launch_bounds__(kThreads, 1) matmul_floats_kernel(MatmulParams a) {
-  extern __shared__ __align__(16) uint8_t shared[];
-  auto* stages = reinterpret_cast<Stage*>(shared);
-  const int tid = static_cast<int>(threadIdx.x), lane = lane_id();
-  const int64_t m0 = int64_t{blockIdx.x} * kTileM, t0 = int64_t{blockIdx.y} * kTileT, K = a.w.cols;
-  // A warp copies whole parts of rows: rows warp_id() + 8*j.
-  constexpr int kEach = kTileM / (kThreads / 32);
-  static_assert(kTileM == kTileT);
-  const float *w_from[kEach], *x_from[kEach];
+__device__ inline const FloatPiece& piece_of(const FloatParams& a, int row) {
+  int at = 0;
 #pragma unroll
-  for (int j = 0; j < kEach; ++j) {
-    const int row = tid / 32 + j * (kThreads / 32);
-    w_from[j] =
-        reinterpret_cast<const float*>(a.w.data + min(m0 + row, a.w.rows - 1) * a.w.row_bytes) + lane * 4;
-    x_from[j] = a.x + min(t0 + row, a.T - 1) * K + lane * 4;
+  for (int i = 1; i < kMostPieces; ++i) {
+    if (row >= a.pieces[i].first) at = i;
   }
+  return a.pieces[at];
+}
+
+template <int kRows, int kCols>
+struct FloatTile {
+  static constexpr int kTileM = kRows * kWarpsM, kTileT = kCols * kWarpsT;
+  struct Stage {
+    float w[kTileM][kDeep], x[kTileT][kDeep];
+  };
+};
+
+// A warp's outputs: kRows of W by kCols of x.
+template <int kRows, int kCols>
+__global__ void __launch_bounds__(kThreads, kRows* kCols > 64 ? 1 : 3)
+    matmul_floats_kernel(const __grid_constant__ FloatParams a) {
+  begin_early();
+  using Tile = FloatTile<kRows, kCols>;
+  extern __shared__ __align__(16) uint8_t shared[];
+  auto* stages = reinterpret_cast<typename Tile::Stage*>(shared);
+  const int tid = static_cast<int>(threadIdx.x), lane = lane_id();
+  const int m0 = static_cast<int>(blockIdx.x) * Tile::kTileM;
+  const int64_t t0 = int64_t{blockIdx.y} * Tile::kTileT, K = a.K;
+  // A warp copies whole parts of rows: rows warp_id() + 8*j.
+  constexpr int kWarps = kThreads / 32, kEachM = Tile::kTileM / kWarps, kEachT = Tile::kTileT / kWarps;
+  const float *w_from[kEachM], *x_from[kEachT];
+#pragma unroll
+  for (int j = 0; j < kEachM; ++j) {
+    const int row = m0 + tid / 32 + j * kWarps;
+    const FloatPiece& piece = piece_of(a, row);
+    w_from[j] = reinterpret_cast<const float*>(piece.w + min(row - piece.first, piece.rows - 1) * piece.row_bytes) +
+                lane * 4;
+  }
+#pragma unroll
+  for (int j = 0; j < kEachT; ++j) x_from[j] = a.x + min(t0 + tid / 32 + j * kWarps, a.T - 1) * K + lane * 4;
   const auto fetch = [&](int64_t k, int slot) {
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      const int row = tid / 32 + j * (kThreads / 32);
-      copy_async<16>(&stages[slot].w[row][lane * 4], w_from[j] + k, true);
-      copy_async<16>(&stages[slot].x[row][lane * 4], x_from[j] + k, true);
-    }
+    for (int j = 0; j < kEachM; ++j)
+      copy_async<16>(&stages[slot].w[tid / 32 + j * kWarps][lane * 4], w_from[j] + k, true);
+#pragma unroll
+    for (int j = 0; j < kEachT; ++j)
+      copy_async<16>(&stages[slot].x[tid / 32 + j * kWarps][lane * 4], x_from[j] + k, true);
   };
   float acc[kRows * kCols] = {};
   const int row0 = warp_id() % kWarpsM * kRows, col0 = warp_id() / kWarpsM * kCols;
@@ -63,7 +96,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_floats_kernel(MatmulParams
     const int64_t ahead = k + (kStages - 1) * kDeep;
     if (ahead < K) fetch(ahead, slot == 0 ? kStages - 1 : slot - 1);
     asm volatile("cp.async.commit_group;");
-    const Stage& s = stages[slot];
+    const auto& s = stages[slot];
     slot = slot + 1 == kStages ? 0 : slot + 1;
 #pragma unroll
     for (int i = 0; i < kDeep / 32; ++i) {
@@ -81,12 +114,40 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_floats_kernel(MatmulParams
   asm volatile("cp.async.wait_all;");
   fold_many<kRows * kCols>(acc);
   constexpr int kSums = kRows * kCols / 32;
+  const FloatPiece& piece = piece_of(a, m0 + row0);
 #pragma unroll
   for (int i = 0; i < kSums; ++i) {
-    const int at = lane * kSums + i;
-    const int64_t m = m0 + row0 + at % kRows, t = t0 + col0 + at / kRows;
-    if (m < a.w.rows && t < a.T) a.y[t * a.ldy + m] = acc[i];
+    const int at = lane * kSums + i, m = m0 + row0 + at % kRows - piece.first;
+    const int64_t t = t0 + col0 + at / kRows;
+    if (m < piece.rows && t < a.T) piece.y[t * piece.ldy + m] = acc[i];
   }
+}
+
+template <int kRows, int kCols>
+bool launch_floats(Queue& queue, FloatParams& p, const MatmulParams* all, int count) {
+  using Tile = FloatTile<kRows, kCols>;
+  int64_t rows = 0;
+  for (int i = 0; i < kMostPieces; ++i) {
+    if (i >= count) {
+      p.pieces[i].first = 0x7fffffff;
+      continue;
+    }
+    const MatmulParams& a = all[i];
+    p.pieces[i] = {a.w.data, a.y, a.ldy, a.w.row_bytes, static_cast<int>(a.w.rows), static_cast<int>(rows)};
+    rows += (a.w.rows + kRows - 1) / kRows * kRows;
+  }
+  const dim3 grid(blocks_for(rows, Tile::kTileM), blocks_for(p.T, Tile::kTileT));
+  // Few blocks: smaller tiles occupy more processors.
+  if (kRows * kCols > 64 && static_cast<int>(grid.x * grid.y) * 4 < queue.processors() * 3) return false;
+  constexpr size_t kShared = kStages * sizeof(typename Tile::Stage);
+  static const cudaError_t raised = cudaFuncSetAttribute(
+      matmul_floats_kernel<kRows, kCols>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+  if (raised != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  queue.launch_early(matmul_floats_kernel<kRows, kCols>, grid, kThreads, kShared, p);
+  return true;
 }
 
 constexpr int kFew = 4;           // rows of W
@@ -96,6 +157,7 @@ constexpr int kFewDeep = 16 * 32;  // values of a row at a time
 template <int kWarps, int kTokens>
 __global__ void __launch_bounds__(32 * kWarps) matmul_few(MatmulParams a) {
   __shared__ float w[2][kFew][kFewDeep];
+  begin_early();
   const int64_t K = a.w.cols, t0 = (int64_t{blockIdx.x} * kWarps + warp_id()) * kTokens;
   const int lane = lane_id(), rows = static_cast<int>(a.w.rows);
   const auto fetch = [&](int64_t k, int slot) {
@@ -160,33 +222,32 @@ __global__ void __launch_bounds__(32 * kWarps) matmul_few(MatmulParams a) {
 
 }  // namespace
 
-bool matmul_floats(Queue& queue, const MatmulParams& a) {
-  if (a.w.type != WeightType::kF32 || a.expert_begin != nullptr || a.w.cols % kDeep != 0 ||
-      a.w.row_bytes % 16 != 0 || reinterpret_cast<uintptr_t>(a.w.data) % 16 != 0 ||
-      reinterpret_cast<uintptr_t>(a.x) % 16 != 0) {
-    return false;
+bool matmul_floats(Queue& queue, const MatmulParams* all, int count) {
+  if (count < 1 || count > kMostPieces) return false;
+  const MatmulParams& a = all[0];
+  int64_t rows = 0;
+  for (int i = 0; i < count; ++i) {
+    const MatmulParams& b = all[i];
+    if (b.w.type != WeightType::kF32 || b.expert_begin != nullptr || b.x != a.x || b.T != a.T ||
+        b.w.cols != a.w.cols || b.w.row_bytes % 16 != 0 || reinterpret_cast<uintptr_t>(b.w.data) % 16 != 0 ||
+        b.w.rows < 1 || (count > 1 && b.w.rows <= kFew)) {
+      return false;
+    }
+    rows += b.w.rows;
   }
-  if (a.w.rows <= kFew && a.w.cols % kFewDeep == 0 && a.T >= 128) {
+  if (a.w.cols % kDeep != 0 || reinterpret_cast<uintptr_t>(a.x) % 16 != 0) return false;
+  if (rows <= kFew && a.w.cols % kFewDeep == 0 && a.T >= 128) {
     if (a.T <= 8 * queue.processors()) {
-      queue.launch(matmul_few<4, 1>, blocks_for(a.T, 4), 32 * 4, 0, a);
+      queue.launch_early(matmul_few<4, 1>, blocks_for(a.T, 4), 32 * 4, 0, a);
     } else {
-      queue.launch(matmul_few<8, 2>, blocks_for(a.T, 16), 32 * 8, 0, a);
+      queue.launch_early(matmul_few<8, 2>, blocks_for(a.T, 16), 32 * 8, 0, a);
     }
     return true;
   }
-  if (a.w.rows < 24) return false;
-  // Few blocks: warps of smaller tiles occupy more processors.
-  const dim3 grid(blocks_for(a.w.rows, kTileM), blocks_for(a.T, kTileT));
-  if (static_cast<int>(grid.x * grid.y) * 4 < queue.processors() * 3) return false;
-  constexpr size_t kShared = kStages * sizeof(Stage);
-  static const cudaError_t raised =
-      cudaFuncSetAttribute(matmul_floats_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
-  if (raised != cudaSuccess) {
-    cudaGetLastError();
-    return false;
-  }
-  queue.launch(matmul_floats_kernel, grid, kThreads, kShared, a);
-  return true;
+  if (rows < 24 || rows >= int64_t{1} << 30 || a.T < 32) return false;
+  FloatParams p{};
+  p.x = a.x, p.T = a.T, p.K = a.w.cols;
+  return launch_floats<16, 8>(queue, p, all, count) || launch_floats<8, 4>(queue, p, all, count);
 }
 
 }  // namespace argon::cuda

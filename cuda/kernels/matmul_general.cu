@@ -144,7 +144,7 @@ void matmul_general(Queue& queue, const MatmulParams& a) {
   if (is_plain_float(a.w.type)) {
     if (a.T < 4 || a.expert_begin != nullptr) {
       launch_float<1, 1>(queue, a);
-    } else if (matmul_floats(queue, a)) {
+    } else if (matmul_floats(queue, &a, 1)) {
       return;
     } else if (a.w.rows <= 16) {
       launch_float<4, 8>(queue, a);

@@ -39,7 +39,9 @@ struct Piece {
 };
 struct GroupParams {
   Piece pieces[kMostPieces];
-  ops::QuantizedRows q;
+  const int8_t* codes;
+  // Steps of x as [block of 32][row of x, kCols to a tile], a lane's four of two eights being neighbours.
+  const float* steps;
   int T, n, tiles_t, tiles;
   bool parts;   // a work is a segment of a tile
   bool shares;  // a tile may be shared by two blocks
@@ -116,14 +118,9 @@ __device__ inline Place place_of(const GroupParams& p, int tile) {
   return {piece.codes, piece.scales, piece.y, piece.ldy, m0, t0, piece.rows - m0, min(p.T - t0, kCols)};
 }
 
-// Where the step of column `col` lies, so that a lane's four of two eights are neighbours.
-__device__ inline int step_place(int col) {
-  return (col & ~15) | (col & 6) << 1 | (col & 8) >> 2 | (col & 1);
-}
-
 __device__ inline void copy_all(const GroupParams& p, Memory& memory) {
-  // A thread's part of a stage: chunk tid % 8 of rows tid/8 + 16*j, the steps of row tid of x and the scales
-  // of row tid of W. Rows of x that are not there: the last.
+  // A thread's part of a stage: chunk tid % 8 of rows tid/8 + 16*j, four steps of x and the scales of row tid
+  // of W. Rows of x that are not there: the last.
   const int tid = static_cast<int>(threadIdx.x) % kCopiers, c = tid % 8, to = tid / 8, n = p.n;
   int slot = 0, done = 0, ready = 0;
   unsigned parity = 1;
@@ -133,8 +130,8 @@ __device__ inline void copy_all(const GroupParams& p, Memory& memory) {
     const uint8_t* codes = at.codes + int64_t{at.m0 + to} * n * 32 + c * 16;
     const uint8_t* scales = at.scales + int64_t{at.m0 + tid} * n * 2;
     const int last = p.T - 1, left = at.rows - to, end = work.end;
-    const bool has_scales = tid < at.rows;
-    const float* d = p.q.d + int64_t{min(at.t0 + tid, last)} * n;
+    const bool has_scales = tid < at.rows, in_fours = n % 4 == 0 && work.begin % 4 == 0;
+    const float* steps = p.steps + (int64_t{tid / 32} * p.tiles_t * kCols + at.t0 + tid % 32 * 4);
     for (int b0 = work.begin; b0 < end; b0 += kBlocks) {
       wait_for_phase(&memory.empty[slot], parity);
       Stage& s = memory.stages[slot];
@@ -143,15 +140,18 @@ __device__ inline void copy_all(const GroupParams& p, Memory& memory) {
       for (int j = 0; j < kRows / 16; ++j) {
         const int row = to + j * 16;
         copy_async<16>(&s.x[row][(c ^ (to & 7)) * 16],
-                       p.q.codes + (int64_t{min(at.t0 + row, last)} * n + b0) * 32 + c * 16, inside);
+                       p.codes + (int64_t{min(at.t0 + row, last)} * n + b0) * 32 + c * 16, inside);
         copy_async<16>(&s.w[row][(c ^ (to & 7)) * 16], codes + (int64_t{j * 16} * n + b0) * 32,
                        inside && j * 16 < left);
       }
+      copy_async<16>(&s.d[tid / 32][tid % 32 * 4], steps + int64_t{b0} * p.tiles_t * kCols, b0 + tid / 32 < end);
+      if (in_fours) {
+        copy_async<8>(&s.scales[tid][0], scales + b0 * 2, has_scales);
+      } else {
 #pragma unroll
-      for (int k = 0; k < kBlocks; ++k) copy_async<4>(&s.d[k][step_place(tid)], d + b0 + k, b0 + k < end);
-#pragma unroll
-      for (int k = 0; k < kBlocks; k += 2)
-        copy_async<4>(&s.scales[tid][k], scales + (b0 + k) * 2, has_scales && b0 + k < end);
+        for (int k = 0; k < kBlocks; k += 2)
+          copy_async<4>(&s.scales[tid][k], scales + (b0 + k) * 2, has_scales && b0 + k < end);
+      }
       asm volatile("cp.async.commit_group;");
       if (done >= kLag) {
         asm volatile("cp.async.wait_group %0;" ::"n"(kLag) : "memory");
@@ -289,6 +289,37 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
 
 #endif
 
+// Where the step of column `col` lies in its sixteen.
+__device__ inline int step_place(int col) {
+  return (col & ~15) | (col & 6) << 1 | (col & 8) >> 2 | (col & 1);
+}
+
+struct StepsParams {
+  const float* d;
+  float* steps;
+  int T, n, padded;  // rows of x, those of whole tiles
+};
+
+// 32 rows of x and 32 blocks, transposed.
+__global__ void arrange_steps(StepsParams p) {
+  __shared__ float tile[32][33];
+  begin_early();
+  const int t0 = static_cast<int>(blockIdx.x) * 32, b0 = static_cast<int>(blockIdx.y) * 32;
+  const int lane = lane_id();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int t = warp_id() + i * 8;
+    const bool inside = t0 + t < p.T && b0 + lane < p.n;
+    tile[step_place(t)][lane] = inside ? p.d[int64_t{t0 + t} * p.n + b0 + lane] : 0.0f;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int b = warp_id() + i * 8;
+    if (b0 + b < p.n) p.steps[int64_t{b0 + b} * p.padded + t0 + lane] = tile[lane][b];
+  }
+}
+
 template <int kN>
 constexpr int threads_of() {
   return kCopiers + kRows / 64 * (kCols / kN) * 128;
@@ -301,6 +332,7 @@ __global__ void __launch_bounds__(threads_of<kN>(), 1)
   extern __shared__ __align__(1024) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
   constexpr int kGroups = kRows / 64 * (kCols / kN);
+  start_dependents();
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       make_barrier(&memory.full[i], kCopiers);
@@ -308,6 +340,7 @@ __global__ void __launch_bounds__(threads_of<kN>(), 1)
     }
   }
   __syncthreads();
+  wait_for_earlier();
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == kGroups) {
     give_registers<kN == 128 ? 40 : 32>();
@@ -323,6 +356,7 @@ __global__ void __launch_bounds__(threads_of<kN>(), 1)
 template <int kN>
 __global__ void join_group_parts(const __grid_constant__ GroupParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  begin_early();
   constexpr int kSums = kN / 2, kGroups = kRows / 64 * (kCols / kN), kEach = 8;
   const int i0 = static_cast<int>(blockIdx.x) % (kSums / kEach) * kEach;
   const int unit = static_cast<int>(blockIdx.x) / (kSums / kEach), group = unit % kGroups;
@@ -370,9 +404,9 @@ bool groups_there() {
 
 template <int kN>
 void launch_groups(Queue& queue, const GroupParams& p, int blocks) {
-  queue.launch(matmul_groups_kernel<kN>, static_cast<unsigned>(blocks), threads_of<kN>(), sizeof(Memory), p);
+  queue.launch_early(matmul_groups_kernel<kN>, static_cast<unsigned>(blocks), threads_of<kN>(), sizeof(Memory), p);
   if (p.parts) {
-    queue.launch(join_group_parts<kN>, static_cast<unsigned>(p.tiles * (kRows * kCols / 128 / 8)), 128, 0, p);
+    queue.launch_early(join_group_parts<kN>, static_cast<unsigned>(p.tiles * (kRows * kCols / 128 / 8)), 128, 0, p);
   }
 }
 
@@ -400,7 +434,7 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
   const int64_t tiles = tiles_m * tiles_t, steps = (n + kBlocks - 1) / kBlocks;
   const int processors = queue.processors() < kMostBlocks ? queue.processors() : kMostBlocks;
   if (a.T <= 64 || n < 8 || n % 2 != 0 || tiles * steps * (processors + 1) >= int64_t{1} << 32) return false;
-  p.q = a.q;
+  p.codes = a.q.codes;
   p.T = static_cast<int>(a.T), p.n = static_cast<int>(n);
   p.tiles_t = static_cast<int>(tiles_t), p.tiles = static_cast<int>(tiles);
   // Segments begin at whole words of scales. Their sums go through memory: for a long K or few tiles.
@@ -409,10 +443,12 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
   const int64_t kept = p.parts    ? tiles * 8 * (kRows * kCols)
                        : p.shares ? int64_t{processors} * 2 * (kRows * kCols)
                                   : 0;
-  if (kept > 0) {
-    p.kept = static_cast<float*>(queue.scratch(static_cast<size_t>(kept) * sizeof(float)));
-    if (p.kept == nullptr) return true;
-  }
+  const int64_t padded = tiles_t * kCols;
+  auto* room = static_cast<float*>(queue.scratch(static_cast<size_t>(kept + n * padded) * sizeof(float)));
+  if (room == nullptr) return true;
+  p.kept = room, p.steps = room + kept;
+  queue.launch_early(arrange_steps, dim3(blocks_for(padded, 32), blocks_for(n, 32)), 256, 0,
+                     StepsParams{a.q.d, room + kept, p.T, p.n, static_cast<int>(padded)});
   const int64_t works = p.parts ? tiles * 8 : tiles;
   const int blocks = static_cast<int>(works < processors ? works : processors);
   static const bool narrow = std::getenv("ARGON_DENSE") != nullptr && std::atoi(std::getenv("ARGON_DENSE")) == 64;

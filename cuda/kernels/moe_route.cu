@@ -48,26 +48,59 @@ __global__ void moe_route(ops::MoeRouteArgs a) {
   if (lane == 0) a.sg[t] = sigmoid32(a.shared[t]);
 }
 
-__global__ void moe_group(ops::MoeGroupArgs a) {
-  const int e = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / 32), lane = lane_id();
+constexpr int kGroupWarps = 4;
+
+// A warp per expert, and one for the end. A lane takes four neighbouring ids at a time, four such loads ahead.
+__global__ void __launch_bounds__(32 * kGroupWarps) moe_group(ops::MoeGroupArgs a) {
+  begin_early();
+  const int e = static_cast<int>(blockIdx.x) * kGroupWarps + warp_id(), lane = lane_id();
   if (e > a.E) return;
-  const int slots = static_cast<int>(a.T * a.K);
+  const int slots = static_cast<int>(a.T * a.K), K = static_cast<int>(a.K);
+  const bool whole = reinterpret_cast<uintptr_t>(a.ids) % 16 == 0;
+  const auto each = [&](auto use) {
+    constexpr int kAhead = 4;
+    for (int first = 0; first < slots; first += 128 * kAhead) {
+      int4 ids[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        const int at = first + i * 128 + lane * 4;
+        if (whole && at + 3 < slots) {
+          ids[i] = *reinterpret_cast<const int4*>(a.ids + at);
+        } else {
+          ids[i].x = at < slots ? a.ids[at] : 0x7fffffff;
+          ids[i].y = at + 1 < slots ? a.ids[at + 1] : 0x7fffffff;
+          ids[i].z = at + 2 < slots ? a.ids[at + 2] : 0x7fffffff;
+          ids[i].w = at + 3 < slots ? a.ids[at + 3] : 0x7fffffff;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) use(first + i * 128 + lane * 4, ids[i]);
+    }
+  };
   int below = 0;
-  for (int i = lane; i < slots; i += 32) below += a.ids[i] < e;
+  each([&](int, const int4& id) { below += (id.x < e) + (id.y < e) + (id.z < e) + (id.w < e); });
   below = __reduce_add_sync(kAllLanes, below);
   if (lane == 0) a.expert_begin[e] = below;
   if (e == a.E) return;
-  for (int first = 0; first < slots; first += 32) {
-    const int i = first + lane;
-    const bool mine = i < slots && a.ids[i] == e;
-    const unsigned all = __ballot_sync(kAllLanes, mine);
-    if (mine) {
-      const int s = below + __popc(all & ((1u << lane) - 1));
-      a.slot[i] = s;
-      a.slot_row[s] = i / static_cast<int>(a.K);
+  const unsigned lower = (1u << lane) - 1;
+  each([&](int at, const int4& id) {
+    const bool mine[4] = {id.x == e, id.y == e, id.z == e, id.w == e};
+    if (!__any_sync(kAllLanes, mine[0] || mine[1] || mine[2] || mine[3])) return;
+    int s = below;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const unsigned all = __ballot_sync(kAllLanes, mine[j]);
+      s += __popc(all & lower);
+      below += __popc(all);
     }
-    below += __popc(all);
-  }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (!mine[j]) continue;
+      a.slot[at + j] = s;
+      a.slot_row[s] = (at + j) / K;
+      ++s;
+    }
+  });
 }
 
 struct Routing {
@@ -75,8 +108,63 @@ struct Routing {
   ops::MoeGroupArgs group;
 };
 
-// One token: warp 0 ranks the logits, which its lanes hold as ordered keys (E <= 32*kOwn, 0 once taken), then
-// all threads write where each expert's slots begin.
+// A warp ranks token t's logits, which its lanes hold as ordered keys (E <= 32*kOwn, 0: none): lane k < K
+// gets the k-th expert and its weight.
+struct Ranked {
+  int id;
+  float w;
+};
+template <int kOwn>
+__device__ inline Ranked rank_logits(const float* logits, int E, int K) {
+  const int lane = lane_id();
+  uint32_t keys[kOwn], best = 0, taken = 0;
+  int best_i = 0;
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) keys[i] = i * 32 + lane < E ? order_key(logits[i * 32 + lane]) : 0;
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    if (keys[i] > best) best = keys[i], best_i = i;
+  }
+  uint32_t mine = 0;  // lane k: the k-th largest key
+  int id = 0;
+  for (int k = 0; k < K; ++k) {
+    const uint32_t top = __reduce_max_sync(kAllLanes, best);
+    const int at = __reduce_min_sync(kAllLanes, best == top ? best_i * 32 + lane : 0x7fffffff);
+    if (lane == k) mine = top, id = at;
+    if (at % 32 == lane) {
+      best = 0;
+      taken |= 1u << at / 32;
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        if (keys[i] > best && !(taken >> i & 1)) best = keys[i], best_i = i;
+      }
+    }
+  }
+  const float logit = __uint_as_float(mine & 0x80000000u ? mine ^ 0x80000000u : ~mine);
+  const float e = exp32(logit - __shfl_sync(kAllLanes, logit, 0));
+  float sum = __shfl_sync(kAllLanes, e, 0);
+  for (int k = 1; k < K; ++k) sum = sum + __shfl_sync(kAllLanes, e, k);
+  return {id, __fdiv_rn(e, sum)};
+}
+
+constexpr int kRouteWarps = 4, kOwnKeys = 16;
+
+// A warp per token; E <= 32*kOwnKeys, K <= 32.
+__global__ void __launch_bounds__(32 * kRouteWarps) route_rows(ops::MoeRouteArgs a) {
+  begin_early();
+  const int64_t t = int64_t{blockIdx.x} * kRouteWarps + warp_id();
+  if (t >= a.T) return;
+  const int lane = lane_id(), K = static_cast<int>(a.K);
+  const float shared = a.shared[t];
+  const Ranked own = rank_logits<kOwnKeys>(a.logits + t * a.E, static_cast<int>(a.E), K);
+  if (lane < K) {
+    a.ids[t * K + lane] = own.id;
+    a.w[t * K + lane] = own.w;
+  }
+  if (lane == 0) a.sg[t] = sigmoid32(shared);
+}
+
+// One token: warp 0 ranks the logits, then all threads write where each expert's slots begin.
 template <int kOwn>
 __global__ void __launch_bounds__(256) route_one(Routing p) {
   __shared__ int chosen[32];
@@ -85,43 +173,15 @@ __global__ void __launch_bounds__(256) route_one(Routing p) {
   const int lane = lane_id(), E = static_cast<int>(a.E), K = static_cast<int>(a.K);
   if (warp_id() == 0) {
     const float shared = a.shared[0];
-    uint32_t keys[kOwn], best = 0;
-    int best_i = 0;
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) keys[i] = i * 32 + lane < E ? order_key(a.logits[i * 32 + lane]) : 0;
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      if (keys[i] > best) best = keys[i], best_i = i;
-    }
-    uint32_t mine = 0;  // lane k: the k-th largest key
-    int id = 0;
-    for (int k = 0; k < K; ++k) {
-      const uint32_t top = __reduce_max_sync(kAllLanes, best);
-      const int at = __reduce_min_sync(kAllLanes, best == top ? best_i * 32 + lane : 0x7fffffff);
-      if (lane == k) mine = top, id = at;
-      if (at % 32 == lane) {
-        best = 0;
-#pragma unroll
-        for (int i = 0; i < kOwn; ++i) {
-          if (i == at / 32) keys[i] = 0;
-          if (keys[i] > best) best = keys[i], best_i = i;
-        }
-      }
-    }
-    const float logit = __uint_as_float(mine & 0x80000000u ? mine ^ 0x80000000u : ~mine);
-    const float e = exp32(logit - __shfl_sync(kAllLanes, logit, 0));
-    float sum = __shfl_sync(kAllLanes, e, 0);
+    const Ranked own = rank_logits<kOwn>(a.logits, E, K);
     int slot = 0;
-    for (int k = 0; k < K; ++k) {
-      if (k > 0) sum = sum + __shfl_sync(kAllLanes, e, k);
-      slot += __shfl_sync(kAllLanes, id, k) < id;
-    }
+    for (int k = 0; k < K; ++k) slot += __shfl_sync(kAllLanes, own.id, k) < own.id;
     if (lane < K) {
-      a.ids[lane] = id;
-      a.w[lane] = __fdiv_rn(e, sum);
+      a.ids[lane] = own.id;
+      a.w[lane] = own.w;
       p.group.slot[lane] = slot;
       p.group.slot_row[lane] = 0;
-      chosen[lane] = id;
+      chosen[lane] = own.id;
     }
     if (lane == 0) a.sg[0] = sigmoid32(shared);
   }
@@ -140,18 +200,22 @@ bool routing(Queue& queue, const ops::MoeRouteArgs& route, const ops::MoeGroupAr
       route.K != group.K || route.E != group.E || route.ids != group.ids) {
     return false;
   }
-  queue.launch_early(route_one<16>, 1, 256, 0, Routing{route, group});
+  queue.launch_early(route_one<kOwnKeys>, 1, 256, 0, Routing{route, group});
   return true;
 }
 
 void run(Queue& queue, const ops::MoeRouteArgs& a) {
   if (a.T == 0) return;
+  if (a.E <= 32 * kOwnKeys && a.K <= 32 && a.K <= a.E) {
+    queue.launch_early(route_rows, blocks_for(a.T, kRouteWarps), 32 * kRouteWarps, 0, a);
+    return;
+  }
   const size_t shared = static_cast<size_t>(a.E) * 4 + static_cast<size_t>((a.E + 31) / 32) * 4;
   queue.launch(moe_route, static_cast<unsigned>(a.T), 32, shared, a);
 }
 
 void run(Queue& queue, const ops::MoeGroupArgs& a) {
-  queue.launch(moe_group, blocks_for(a.E + 1, 8), 256, 0, a);
+  queue.launch_early(moe_group, blocks_for(a.E + 1, kGroupWarps), 32 * kGroupWarps, 0, a);
 }
 
 }  // namespace argon::cuda

@@ -65,11 +65,17 @@ bool products(Queue& queue, const ops::MatmulArgs* a, const WeightView* w, int c
     p[i] = params(a[i], w[i]);
   }
   if (a[0].T == 1) return matmul_row(queue, p, count);
-  // Quantised ones first, together where a kernel takes them.
-  const auto middle = std::stable_partition(p, p + count, [](const MatmulParams& one) { return one.w.split; });
-  const int together = static_cast<int>(middle - p);
-  const bool done = queue.uses_groups() && matmul_groups(queue, p, together);
-  for (int i = done ? together : 0; i < count; ++i) dispatch(queue, p[i]);
+  // Quantised ones, then floats of more than a few rows, each together where a kernel takes them.
+  auto* const quantized = std::stable_partition(p, p + count, [](const MatmulParams& one) { return one.w.split; });
+  auto* const floats = std::stable_partition(quantized, p + count, [](const MatmulParams& one) {
+    return one.w.type == WeightType::kF32 && one.w.rows >= 16;
+  });
+  const auto each = [&](const MatmulParams* from, const MatmulParams* to) {
+    for (; from != to; ++from) dispatch(queue, *from);
+  };
+  if (!queue.uses_groups() || !matmul_groups(queue, p, static_cast<int>(quantized - p))) each(p, quantized);
+  if (!matmul_floats(queue, quantized, static_cast<int>(floats - quantized))) each(quantized, floats);
+  each(floats, p + count);
   return true;
 }
 

@@ -31,7 +31,7 @@ inline testing::ParityCases<MoeRouteArgs> moe_route_cases() {
 inline testing::ParityCases<MoeGroupArgs> moe_group_cases() {
   testing::ParityCases<MoeGroupArgs> cases;
   for (const auto& [E, K] : {std::pair<int64_t, int64_t>{8, 3}, {512, 10}, {1, 1}, {33, 20}}) {
-    for (int64_t T : {1, 7, 200}) {
+    for (int64_t T : {1, 7, 200, 3001}) {
       cases.push_back({"T " + std::to_string(T) + ", E " + std::to_string(E), T,
                        [=, E = E, K = K](testing::TestArena& a) {
                          const size_t slots = static_cast<size_t>(T * K);
