@@ -16,9 +16,6 @@
 namespace argon::cuda {
 namespace {
 
-constexpr int kWarps = 8, kThreads = 32 * kWarps, kRows = 16 * kWarps;
-constexpr int kCols = 16;
-
 struct GatedParams {
   WeightView gate, up;
   ops::QuantizedRows x, out;
@@ -27,7 +24,8 @@ struct GatedParams {
 };
 
 // Offsets in shared memory: x, then {d, d, sum, sum} of two rows a block of 32, then each warp's {gate step,
-// minimum, up step, minimum} of 8 blocks and 16 rows.
+// minimum, up step, minimum} of 8 blocks and 16 rows, then silu(g)*u.
+template <int kCols, int kWarps>
 struct Layout {
   int row, pairs, steps, bytes;
   __host__ __device__ explicit Layout(int n)
@@ -38,13 +36,6 @@ struct Layout {
   static constexpr int kPairStride = (kCols / 2 + 1) * 16;
 };
 
-struct Words {
-  uint2 low, high;  // of rows lane/4 and lane/4 + 8
-};
-
-#ifndef ARGON_HINT
-#define ARGON_HINT 1
-#endif
 __device__ inline uint2 load_codes8(const uint8_t* p) {
   uint2 v;
   asm volatile("ld.global.nc.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
@@ -52,304 +43,240 @@ __device__ inline uint2 load_codes8(const uint8_t* p) {
 }
 __device__ inline uint4 load_head(const uint8_t* p) {
   uint4 v;
-#if ARGON_HINT
   asm volatile("ld.global.nc.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
-#else
-  asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
-#endif
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(p));
   return v;
 }
 
+// A warp's 16 rows of both matrices: the next 256 values on their way.
+struct Weights {
+  const uint8_t* from[2];  // of gate and up: row lane/4, bytes 8*(lane%4) of the first nibbles
+  const uint8_t* head_from;
+  int64_t half;  // bytes to the row that is 8 further
+  uint2 w[2][4][2];
+  uint4 head;  // of row lane%16 of gate or up
+
+  __device__ void start(const uint8_t* gate, const uint8_t* up, int64_t row_bytes) {
+    const int lane = lane_id();
+    const int64_t at = lane / 4 * row_bytes + 16 + lane % 4 * 8;
+    from[0] = gate + at, from[1] = up + at;
+    head_from = (lane < 16 ? gate : up) + lane % 16 * row_bytes;
+    half = 8 * row_bytes;
+    head = load_head(head_from);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) fetch(j);
+  }
+  __device__ void fetch(int j) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      w[i][j][0] = load_codes8(from[i] + 32 * j);
+      w[i][j][1] = load_codes8(from[i] + half + 32 * j);
+    }
+  }
+};
+
+// Gate and up of these rows and kEights * 8 rows of x: y[matrix][eight], as the instruction leaves them.
+template <int kEights, int kPairStride>
+__device__ inline void multiply(Weights& w, float4* steps, const uint8_t* x, int x_row, const uint8_t* pairs, int n,
+                                float (&y)[2][kEights][4]) {
+  const int lane = lane_id(), g = lane / 4, q = lane % 4;
+  float acc[2][kEights][4];
+#pragma unroll
+  for (int i = 0; i < 8 * kEights; ++i) {
+    acc[i / 4 / kEights][i / 4 % kEights][i % 4] = 0.0f;
+    // -0 + x is x, whatever x is.
+    y[i / 4 / kEights][i / 4 % kEights][i % 4] = -0.0f;
+  }
+  const int turns = n / 8, segment = n / 8;
+  int left = segment;
+  const uint8_t* x_at = x + g * x_row + q * 16;
+  const uint8_t* pair_at = pairs + q * 16;
+  const ByteFloats bytes;
+  for (int turn = 0; turn < turns; ++turn) {
+    __syncwarp();
+    const Q4_KHead head(w.head);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      reinterpret_cast<float2*>(steps + i * 16 + lane % 16)[lane / 16] =
+          head.step(bytes, head.scales[i / 4], head.minima[i / 4], i % 4);
+    }
+    __syncwarp();
+    const int ahead = turn + 1 < turns ? 144 : 0;  // the last turn reads itself again
+    w.from[0] += ahead, w.from[1] += ahead, w.head_from += ahead;
+    w.head = load_head(w.head_from);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (left == 0) {
+        left = segment;
+#pragma unroll
+        for (int i = 0; i < 8 * kEights; ++i) {
+          float& part = acc[i / 4 / kEights][i / 4 % kEights][i % 4];
+          float& sum = y[i / 4 / kEights][i / 4 % kEights][i % 4];
+          sum = sum + part;
+          part = 0.0f;
+        }
+      }
+      left -= 2;
+      uint32_t a[2][2][4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            a[half][i][r] = w.w[i][j][r].x >> 4 * half & 0x0f0f0f0fu;
+            a[half][i][2 + r] = w.w[i][j][r].y >> 4 * half & 0x0f0f0f0fu;
+          }
+        }
+      }
+      w.fetch(j);
+      __syncwarp();  // loads are not to be put off
+      float4 s[2][2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        s[half][0] = steps[(2 * j + half) * 16 + g], s[half][1] = steps[(2 * j + half) * 16 + g + 8];
+      }
+#pragma unroll
+      for (int e = 0; e < kEights; ++e) {
+        const uint4 xs = *reinterpret_cast<const uint4*>(x_at + e * 8 * x_row + j * 64);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float4 d =
+              *reinterpret_cast<const float4*>(pair_at + (2 * j + half) * kPairStride + e * 4 * 16);
+          const uint32_t b[2] = {half == 0 ? xs.x : xs.z, half == 0 ? xs.y : xs.w};
+          const float sw[2][2] = {{s[half][0].x, s[half][1].x}, {s[half][0].z, s[half][1].z}};
+          const float mw[2][2] = {{s[half][0].y, s[half][1].y}, {s[half][0].w, s[half][1].w}};
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float dots[4];
+            dot_k32(a[half][i], b, dots);
+            add_min(acc[i][e], dots, sw[i], mw[i], d);
+          }
+        }
+      }
+    }
+    x_at += 256;
+    pair_at += 8 * kPairStride;
+  }
+#pragma unroll
+  for (int i = 0; i < 8 * kEights; ++i) {
+    float& sum = y[i / 4 / kEights][i / 4 % kEights][i % 4];
+    sum = sum + acc[i / 4 / kEights][i / 4 % kEights][i % 4];
+  }
+}
+
+// Row `col` of the tile, by one warp.
+template <int kPairStride>
+__device__ inline void bring_row(const GatedParams& p, int64_t row, int col, int n, uint8_t* x_row, uint8_t* pairs) {
+  const int lane = lane_id();
+  const auto* codes = reinterpret_cast<const uint2*>(p.x.codes + row * n * 32);
+#pragma unroll 5
+  for (int i = lane; i < n * 4; i += 32) {
+    const int b = i / 4;
+    *reinterpret_cast<uint2*>(x_row + b / 2 * 64 + i % 4 * 16 + b % 2 * 8) = codes[i];
+  }
+  const auto* sums = reinterpret_cast<const uint32_t*>(p.x.sums) + row * n;
+#pragma unroll 3
+  for (int b = lane; b < n; b += 32) {
+    auto* pair = reinterpret_cast<float*>(pairs + b * kPairStride + col / 2 * 16) + col % 2;
+    pair[0] = p.x.d[row * n + b];
+    const auto both = static_cast<int>(sums[b]);
+    pair[2] = static_cast<float>(static_cast<int16_t>(both) + (both >> 16));
+  }
+}
+
+// Up to 16 rows of x: two blocks a processor, each of 128 rows of both matrices.
+constexpr int kWarps = 8, kThreads = 32 * kWarps, kRows = 16 * kWarps, kCols = 16;
+
 __global__ void __launch_bounds__(kThreads, 2) gated_kernel(GatedParams p) {
+  using At = Layout<kCols, kWarps>;
   extern __shared__ __align__(256) uint8_t shared[];
   const int n = static_cast<int>(p.gate.cols / 32), lane = lane_id(), warp = warp_id();
-  const Layout at(n);
+  const At at(n);
   const int expert = static_cast<int>(blockIdx.y);
   const int first_slot = p.expert_begin[expert], stop = p.expert_begin[expert + 1];
-  const int m0 = static_cast<int>(blockIdx.x) * kRows + warp * 16, g = lane / 4, q = lane % 4;
-  const int64_t row_bytes = p.gate.row_bytes;
-  const uint8_t* w_gate = p.gate.data + expert * p.gate.matrix_bytes + m0 * row_bytes;
-  const uint8_t* w_up = p.up.data + expert * p.up.matrix_bytes + m0 * row_bytes;
+  const int64_t first = (int64_t{blockIdx.x} * kRows + warp * 16) * p.gate.row_bytes;
   auto* steps = reinterpret_cast<float4*>(shared + at.steps) + warp * 8 * 16;
+  auto* h = reinterpret_cast<float*>(shared);  // in the place of x: rows of 128 and a gap
 
   for (int t0 = first_slot; t0 < stop; t0 += kCols) {
     const int count = min(stop - t0, kCols);
-    // The first 256 values of W are on their way before x is.
-    const uint8_t* from[2] = {w_gate + g * row_bytes + 16 + q * 8, w_up + g * row_bytes + 16 + q * 8};
-    const uint8_t* head_from = (lane < 16 ? w_gate : w_up) + lane % 16 * row_bytes;
-    Words w[2][4];
-    uint4 head = load_head(head_from);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        w[i][j].low = load_codes8(from[i] + 32 * j);
-        w[i][j].high = load_codes8(from[i] + 8 * row_bytes + 32 * j);
-      }
-    }
+    Weights w;
+    w.start(p.gate.data + expert * p.gate.matrix_bytes + first, p.up.data + expert * p.up.matrix_bytes + first,
+            p.gate.row_bytes);
     for (int col = warp; col < count; col += kWarps) {
-      const int64_t row = p.slot_row != nullptr ? p.slot_row[t0 + col] : t0 + col;
-      const auto* codes = reinterpret_cast<const uint2*>(p.x.codes + row * n * 32);
-      for (int i = lane; i < n * 4; i += 32) {
-        const int b = i / 4;
-        *reinterpret_cast<uint2*>(shared + col * at.row + b / 2 * 64 + i % 4 * 16 + b % 2 * 8) = codes[i];
-      }
-      const auto* sums = reinterpret_cast<const uint32_t*>(p.x.sums) + row * n;
-      for (int b = lane; b < n; b += 32) {
-        auto* pair = reinterpret_cast<float*>(shared + at.pairs + b * Layout::kPairStride + col / 2 * 16) + col % 2;
-        pair[0] = p.x.d[row * n + b];
-        const auto both = static_cast<int>(sums[b]);
-        pair[2] = static_cast<float>(static_cast<int16_t>(both) + (both >> 16));
-      }
+      bring_row<At::kPairStride>(p, p.slot_row != nullptr ? p.slot_row[t0 + col] : t0 + col, col, n,
+                                 shared + col * at.row, shared + at.pairs);
     }
     __syncthreads();
-
     const auto tile = [&](auto eights) {
       constexpr int kEights = decltype(eights)::value;
-      float acc[2][kEights][4], total[2][kEights][4];
-#pragma unroll
-      for (int i = 0; i < 8 * kEights; ++i) {
-        acc[i / 4 / kEights][i / 4 % kEights][i % 4] = 0.0f;
-        // -0 + x is x, whatever x is.
-        total[i / 4 / kEights][i / 4 % kEights][i % 4] = -0.0f;
-      }
-      const int turns = n / 8, segment = n / 8;
-      int left = segment;
-      const uint8_t* x_at = shared + g * at.row + q * 16;
-      const uint8_t* pair_at = shared + at.pairs + q * 16;
-      for (int turn = 0; turn < turns; ++turn) {
-        __syncwarp();
-        const Q4_KHead now_head(head);
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          reinterpret_cast<float2*>(steps + i * 16 + lane % 16)[lane / 16] =
-              now_head.step(now_head.scales[i / 4], now_head.minima[i / 4], i % 4);
-        }
-        __syncwarp();
-        const int ahead = turn + 1 < turns ? 144 : 0;  // the last turn reads itself again
-        from[0] += ahead, from[1] += ahead, head_from += ahead;
-        head = load_head(head_from);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          if (left == 0) {
-            left = segment;
-#pragma unroll
-            for (int i = 0; i < 8 * kEights; ++i) {
-              float& y = acc[i / 4 / kEights][i / 4 % kEights][i % 4];
-              float& sum = total[i / 4 / kEights][i / 4 % kEights][i % 4];
-              sum = sum + y;
-              y = 0.0f;
-            }
-          }
-          left -= 2;
-          uint4 x[kEights];
-#pragma unroll
-          for (int e = 0; e < kEights; ++e) {
-            x[e] = *reinterpret_cast<const uint4*>(x_at + e * 8 * at.row + j * 64);
-          }
-          Words now[2] = {w[0][j], w[1][j]};
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            uint32_t a[2][4];
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              a[i][0] = now[i].low.x >> 4 * half & 0x0f0f0f0fu;
-              a[i][1] = now[i].high.x >> 4 * half & 0x0f0f0f0fu;
-              a[i][2] = now[i].low.y >> 4 * half & 0x0f0f0f0fu;
-              a[i][3] = now[i].high.y >> 4 * half & 0x0f0f0f0fu;
-            }
-            if (half == 1) {
-#pragma unroll
-              for (int i = 0; i < 2; ++i) {
-                w[i][j].low = load_codes8(from[i] + 32 * j);
-                w[i][j].high = load_codes8(from[i] + 8 * row_bytes + 32 * j);
-              }
-            }
-            const float4 s0 = steps[(2 * j + half) * 16 + g], s1 = steps[(2 * j + half) * 16 + g + 8];
-            const float sw[2][2] = {{s0.x, s1.x}, {s0.z, s1.z}}, mw[2][2] = {{s0.y, s1.y}, {s0.w, s1.w}};
-#pragma unroll
-            for (int e = 0; e < kEights; ++e) {
-              const float4 d = *reinterpret_cast<const float4*>(
-                  pair_at + (2 * j + half) * Layout::kPairStride + e * 4 * 16);
-              const uint32_t b[2] = {half == 0 ? x[e].x : x[e].z, half == 0 ? x[e].y : x[e].w};
-#pragma unroll
-              for (int i = 0; i < 2; ++i) {
-                float dots[4];
-                dot_k32(a[i], b, dots);
-                add_min(acc[i][e], dots, sw[i], mw[i], d);
-              }
-            }
-          }
-        }
-        x_at += 256;
-        pair_at += 8 * Layout::kPairStride;
-      }
+      float y[2][kEights][4];
+      multiply<kEights, At::kPairStride>(w, steps, shared, at.row, shared + at.pairs, n, y);
       __syncthreads();
-      // silu(g)*u by column: rows of 128 and a gap.
-      auto* h = reinterpret_cast<float*>(shared);
 #pragma unroll
       for (int e = 0; e < kEights; ++e) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const float gate = total[0][e][i] + acc[0][e][i], up = total[1][e][i] + acc[1][e][i];
-          h[(e * 8 + q * 2 + i % 2) * (kRows + 4) + warp * 16 + g + i / 2 * 8] = silu32(gate) * up;
+          h[(e * 8 + lane % 4 * 2 + i % 2) * (kRows + 4) + warp * 16 + lane / 4 + i / 2 * 8] =
+              silu32(y[0][e][i]) * y[1][e][i];
         }
       }
     };
     count <= 8 ? tile(std::integral_constant<int, 1>{}) : tile(std::integral_constant<int, 2>{});
     __syncthreads();
-    const int64_t blocks = p.gate.rows / 32;
     for (int col = warp; col < count; col += kWarps) {
-      const float4 v = load4(reinterpret_cast<const float*>(shared) + col * (kRows + 4) + lane * 4);
-      quantize128(v, p.out, (t0 + col) * blocks + blockIdx.x * (kRows / 32));
+      quantize128(load4(h + col * (kRows + 4) + lane * 4), p.out,
+                  (t0 + col) * (p.gate.rows / 32) + blockIdx.x * (kRows / 32));
     }
     __syncthreads();
   }
 }
 
-// The same for up to 48 rows of x an expert: a block takes a whole expert, a warp 8 rows of each matrix at a
-// time, which are the 16 rows of its instructions, so that a lane again has g and u of the same place. Four
-// warps make the 32 values that are quantised together.
-constexpr int kWideWarps = 16, kWideCols = 48;
+// Up to 48 rows of x: a block takes a whole expert. Two warps make the 32 values that are quantised together.
+constexpr int kWideCols = 48;
 
-struct WideLayout {
-  int row, pairs, steps, h, bytes;
-  __host__ __device__ explicit WideLayout(int n)
-      : row(n * 32 + 64),
-        pairs(kWideCols * row),
-        steps(pairs + n * kPairStride),
-        h(steps + kWideWarps * 8 * 16 * 8),
-        bytes(h + kWideWarps / 4 * kWideCols * kHRow * 4) {}
-  static constexpr int kPairStride = (kWideCols / 2 + 1) * 16, kHRow = 36;
-};
-
-__global__ void __launch_bounds__(32 * kWideWarps, 1) wide_kernel(GatedParams p) {
+__global__ void __launch_bounds__(kThreads, 1) wide_kernel(GatedParams p) {
+  using At = Layout<kWideCols, kWarps>;
+  constexpr int kHRow = 36;
   extern __shared__ __align__(256) uint8_t shared[];
   const int n = static_cast<int>(p.gate.cols / 32), lane = lane_id(), warp = warp_id();
-  const WideLayout at(n);
-  const int expert = static_cast<int>(blockIdx.x), units = static_cast<int>(p.gate.rows / 8);
+  const At at(n);
+  const int expert = static_cast<int>(blockIdx.x), units = static_cast<int>(p.gate.rows / 16);
   const int first_slot = p.expert_begin[expert], stop = p.expert_begin[expert + 1];
-  const int g = lane / 4, q = lane % 4;
-  const int64_t row_bytes = p.gate.row_bytes;
-  const uint8_t* w_gate = p.gate.data + expert * p.gate.matrix_bytes;
-  const uint8_t* w_up = p.up.data + expert * p.up.matrix_bytes;
-  auto* steps = reinterpret_cast<float2*>(shared + at.steps) + warp * 8 * 16;
-  float* h = reinterpret_cast<float*>(shared + at.h) + warp / 4 * kWideCols * WideLayout::kHRow;
+  auto* steps = reinterpret_cast<float4*>(shared + at.steps) + warp * 8 * 16;
+  float* h = reinterpret_cast<float*>(shared + at.bytes) + warp / 2 * kWideCols * kHRow;
+  const auto meet = [&] { asm volatile("bar.sync %0, 64;" ::"r"(warp / 2 + 1) : "memory"); };
 
   for (int t0 = first_slot; t0 < stop; t0 += kWideCols) {
     const int count = min(stop - t0, kWideCols);
-    for (int col = warp; col < count; col += kWideWarps) {
-      const int64_t row = p.slot_row != nullptr ? p.slot_row[t0 + col] : t0 + col;
-      const auto* codes = reinterpret_cast<const uint2*>(p.x.codes + row * n * 32);
-#pragma unroll 4
-      for (int i = lane; i < n * 4; i += 32) {
-        const int b = i / 4;
-        *reinterpret_cast<uint2*>(shared + col * at.row + b / 2 * 64 + i % 4 * 16 + b % 2 * 8) = codes[i];
-      }
-      const auto* sums = reinterpret_cast<const uint32_t*>(p.x.sums) + row * n;
-      for (int b = lane; b < n; b += 32) {
-        auto* pair = reinterpret_cast<float*>(shared + at.pairs + b * WideLayout::kPairStride + col / 2 * 16) + col % 2;
-        pair[0] = p.x.d[row * n + b];
-        const auto both = static_cast<int>(sums[b]);
-        pair[2] = static_cast<float>(static_cast<int16_t>(both) + (both >> 16));
-      }
+    for (int col = warp; col < count; col += kWarps) {
+      bring_row<At::kPairStride>(p, p.slot_row != nullptr ? p.slot_row[t0 + col] : t0 + col, col, n,
+                                 shared + col * at.row, shared + at.pairs);
     }
     __syncthreads();
-
     const auto tiles = [&](auto eights) {
       constexpr int kEights = decltype(eights)::value;
-      for (int unit = warp; unit < units; unit += kWideWarps) {
-        const uint8_t* from[2] = {w_gate + (unit * 8 + g) * row_bytes + 16 + q * 8,
-                                  w_up + (unit * 8 + g) * row_bytes + 16 + q * 8};
-        const uint8_t* head_from = (lane % 16 < 8 ? w_gate : w_up) + (unit * 8 + lane % 8) * row_bytes;
-        uint2 w[2][4];
-        uint4 head = load_head(head_from);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) w[i][j] = load_codes8(from[i] + 32 * j);
-        }
-        float acc[kEights][4], total[kEights][4];
-#pragma unroll
-        for (int i = 0; i < 4 * kEights; ++i) acc[i / 4][i % 4] = 0.0f, total[i / 4][i % 4] = -0.0f;
-        const int turns = n / 8, segment = n / 8;
-        int left = segment;
-        const uint8_t* x_at = shared + g * at.row + q * 16;
-        const uint8_t* pair_at = shared + at.pairs + q * 16;
-        for (int turn = 0; turn < turns; ++turn) {
-          __syncwarp();
-          // Lanes 0-15: blocks 0 to 3 of the rows, the others 4 to 7.
-          const Q4_KHead now(head);
-          const uint32_t scales = lane < 16 ? now.scales[0] : now.scales[1],
-                         minima = lane < 16 ? now.minima[0] : now.minima[1];
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            steps[(lane / 16 * 4 + i) * 16 + lane % 16] = now.step(scales, minima, i);
-          }
-          __syncwarp();
-          const int ahead = turn + 1 < turns ? 144 : 0;  // the last turn reads itself again
-          from[0] += ahead, from[1] += ahead, head_from += ahead;
-          head = load_head(head_from);
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            if (left == 0) {
-              left = segment;
-#pragma unroll
-              for (int i = 0; i < 4 * kEights; ++i) {
-                total[i / 4][i % 4] = total[i / 4][i % 4] + acc[i / 4][i % 4];
-                acc[i / 4][i % 4] = 0.0f;
-              }
-            }
-            left -= 2;
-            uint32_t a[2][4];
-            float sw[2][2], mw[2][2];
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-              a[half][0] = w[0][j].x >> 4 * half & 0x0f0f0f0fu;
-              a[half][1] = w[1][j].x >> 4 * half & 0x0f0f0f0fu;
-              a[half][2] = w[0][j].y >> 4 * half & 0x0f0f0f0fu;
-              a[half][3] = w[1][j].y >> 4 * half & 0x0f0f0f0fu;
-#pragma unroll
-              for (int i = 0; i < 2; ++i) {
-                const float2 s = steps[(2 * j + half) * 16 + g + 8 * i];
-                sw[half][i] = s.x, mw[half][i] = s.y;
-              }
-            }
-#pragma unroll
-            for (int i = 0; i < 2; ++i) w[i][j] = load_codes8(from[i] + 32 * j);
-#pragma unroll
-            for (int e = 0; e < kEights; ++e) {
-              const uint4 x = *reinterpret_cast<const uint4*>(x_at + e * 8 * at.row + j * 64);
-#pragma unroll
-              for (int half = 0; half < 2; ++half) {
-                const float4 d = *reinterpret_cast<const float4*>(
-                    pair_at + (2 * j + half) * WideLayout::kPairStride + e * 4 * 16);
-                const uint32_t b[2] = {half == 0 ? x.x : x.z, half == 0 ? x.y : x.w};
-                float dots[4];
-                dot_k32(a[half], b, dots);
-                add_min(acc[e], dots, sw[half], mw[half], d);
-              }
-            }
-          }
-          x_at += 256;
-          pair_at += 8 * WideLayout::kPairStride;
-        }
-        // The group of four warps: everyone has read what was there before.
-        const int group = warp / 4 + 1;
-        asm volatile("bar.sync %0, 128;" ::"r"(group) : "memory");
+      for (int unit = warp; unit < units; unit += kWarps) {
+        const int64_t first = unit * 16 * p.gate.row_bytes;
+        Weights w;
+        w.start(p.gate.data + expert * p.gate.matrix_bytes + first, p.up.data + expert * p.up.matrix_bytes + first,
+                p.gate.row_bytes);
+        float y[2][kEights][4];
+        multiply<kEights, At::kPairStride>(w, steps, shared, at.row, shared + at.pairs, n, y);
+        meet();  // what was there before has been read
 #pragma unroll
         for (int e = 0; e < kEights; ++e) {
 #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const float gate = total[e][i] + acc[e][i], up = total[e][i + 2] + acc[e][i + 2];
-            h[(e * 8 + q * 2 + i) * WideLayout::kHRow + warp % 4 * 8 + g] = silu32(gate) * up;
+          for (int i = 0; i < 4; ++i) {
+            h[(e * 8 + lane % 4 * 2 + i % 2) * kHRow + warp % 2 * 16 + lane / 4 + i / 2 * 8] =
+                silu32(y[0][e][i]) * y[1][e][i];
           }
         }
-        asm volatile("bar.sync %0, 128;" ::"r"(group) : "memory");
-        for (int col = warp % 4; col < count; col += 4) {
-          quantize32(h[col * WideLayout::kHRow + lane], p.out, (t0 + col) * (p.gate.rows / 32) + unit / 4);
+        meet();
+        for (int col = warp % 2; col < count; col += 2) {
+          quantize32(h[col * kHRow + lane], p.out, (t0 + col) * (p.gate.rows / 32) + unit / 2);
         }
       }
     };
@@ -391,14 +318,14 @@ bool gated_experts(Queue& queue, const ops::MatmulGroupedArgs& gate, const Weigh
 #ifdef ARGON_MICRO
   if (g_gated_variant > 1) return false;
   if (g_gated_variant == 1) {
-    const WideLayout at(static_cast<int>(n));
-    cudaFuncSetAttribute(wide_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, at.bytes);
+    const int bytes = Layout<kWideCols, kWarps>(static_cast<int>(n)).bytes + kWarps / 2 * kWideCols * 36 * 4;
+    cudaFuncSetAttribute(wide_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     const GatedParams p{w_gate, w_up, gate.q, act.out_q, gate.expert_begin, gate.slot_row};
-    queue.launch(wide_kernel, dim3(static_cast<unsigned>(gate.w.experts)), 32 * kWideWarps, static_cast<size_t>(at.bytes), p);
+    queue.launch(wide_kernel, dim3(static_cast<unsigned>(gate.w.experts)), kThreads, static_cast<size_t>(bytes), p);
     return true;
   }
 #endif
-  const Layout at(static_cast<int>(n));
+  const Layout<kCols, kWarps> at(static_cast<int>(n));
   if (at.bytes > most_shared() / 2) return false;
   static size_t raised = 0;
   if (static_cast<size_t>(at.bytes) > raised) {
