@@ -8,16 +8,18 @@
 
 namespace argon::cuda {
 
-// The exact integer dots of a block of 32, as floats: 16 rows of W by 8 rows of x. (Sums that start
-// from the bits of 1.5*2^23 need no conversion, but four registers that the instruction has to read: slower.)
+// The exact integer dots of a block of 32, as floats: 16 rows of W by 8 rows of x. kMagic: the sum starts from
+// the bits of 1.5*2^23, which makes it, read as a float, that number plus the dot; this takes the conversion
+// from the unit of integers to that of floats.
+template <bool kMagic>
 __device__ inline void dot_k32(const uint32_t* a, const uint32_t* b, float* dots) {
   int c[4];
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%10,%10,%10,%10};"
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(kMagic ? 0x4b400000 : 0));
 #pragma unroll
-  for (int i = 0; i < 4; ++i) dots[i] = static_cast<float>(c[i]);
+  for (int i = 0; i < 4; ++i) dots[i] = kMagic ? __int_as_float(c[i]) - 12582912.0f : static_cast<float>(c[i]);
 }
 
 __device__ inline void load_matrices(unsigned at, uint32_t* r) {
@@ -72,6 +74,14 @@ struct Q4_KHead {
     return make_float2(d.x * f.of(scale, i), d.y * f.of(minimum, i));
   }
 };
+
+// Rows of x that a block takes next of the `left` rows of an expert: at most kCols, whole eights, about the
+// same number each time.
+template <int kCols>
+__device__ inline int next_rows(int left) {
+  const int eights = (left + 7) / 8, times = (eights + kCols / 8 - 1) / (kCols / 8);
+  return min(left, (eights + times - 1) / times * 8);
+}
 
 // Shared memory of a block that the device allows (the smaller chips of the 8.x series: 99 KiB).
 inline int most_shared() {

@@ -86,7 +86,7 @@ __host__ __device__ constexpr bool starts_segment(int block) {
   return false;
 }
 
-template <int kCols, int kWarps, int kPerProcessor, int kTiles>
+template <int kCols, int kWarps, int kPerProcessor, int kTiles, int kMode>
 __global__ void __launch_bounds__(32 * kWarps, kPerProcessor) down_kernel(DownParams p) {
   using Memory = Shared<kCols, kWarps, kTiles>;
   extern __shared__ __align__(256) uint8_t shared[];
@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(32 * kWarps, kPerProcessor) down_kernel(DownPa
   const uint8_t* data = p.w.data + expert * p.w.matrix_bytes;
   const int first = static_cast<int>(blockIdx.x) * kWarps + warp, step = static_cast<int>(gridDim.x) * kWarps;
 
-  for (int t0 = first_slot; t0 < stop; t0 += kCols) {
-    const int count = min(stop - t0, kCols);
+  for (int t0 = first_slot, count; t0 < stop; t0 += count) {
+    count = next_rows<kCols>(stop - t0);
     const auto bring = [&](int slab, int which) {
       if (slab < slabs) {
 #pragma unroll
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(32 * kWarps, kPerProcessor) down_kernel(DownPa
                   for (int i = 0; i < 4; ++i) total[m][e][i] = total[m][e][i] + acc[m][e][i], acc[m][e][i] = 0.0f;
                 }
                 float dots[4];
-                dot_k32(a[m][half], xb, dots);
+                half < kMode ? dot_k32<true>(a[m][half], xb, dots) : dot_k32<false>(a[m][half], xb, dots);
                 add_step(acc[m][e], dots, sw[m][half], half == 0 ? d.x : d.z, half == 0 ? d.y : d.w);
               }
             }
@@ -210,8 +210,17 @@ __global__ void __launch_bounds__(32 * kWarps, kPerProcessor) down_kernel(DownPa
       asm volatile("cp.async.wait_all;");
     };
     const int eights = (count + 7) / 8;
-    if constexpr (kCols == 16) {
-      eights == 1 ? tile(std::integral_constant<int, 1>{}) : tile(std::integral_constant<int, 2>{});
+    if constexpr (kCols == 24) {
+      switch (eights) {
+        case 1:
+          tile(std::integral_constant<int, 1>{});
+          break;
+        case 2:
+          tile(std::integral_constant<int, 2>{});
+          break;
+        default:
+          tile(std::integral_constant<int, 3>{});
+      }
     } else {
       switch (eights) {
         case 1:
@@ -235,9 +244,9 @@ __global__ void __launch_bounds__(32 * kWarps, kPerProcessor) down_kernel(DownPa
   }
 }
 
-template <int kCols, int kWarps, int kPerProcessor, int kTiles>
+template <int kCols, int kWarps, int kPerProcessor, int kTiles, int kMode>
 bool launch_down(Queue& queue, const DownParams& p, int64_t experts, unsigned parts) {
-  constexpr auto kernel = down_kernel<kCols, kWarps, kPerProcessor, kTiles>;
+  constexpr auto kernel = down_kernel<kCols, kWarps, kPerProcessor, kTiles, kMode>;
   constexpr size_t bytes = sizeof(Shared<kCols, kWarps, kTiles>);
   static const cudaError_t raised =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
@@ -259,16 +268,16 @@ bool down_experts(Queue& queue, const MatmulParams& a) {
   const DownParams p{a.w, a.q, a.expert_begin, a.slot_row, a.y};
 #ifdef ARGON_MICRO
   switch (g_down_variant) {
-    case 1: return launch_down<16, 8, 2, 1>(queue, p, a.experts, 2);
-    case 2: return launch_down<16, 8, 1, 2>(queue, p, a.experts, 2);
-    case 3: return launch_down<48, 8, 1, 2>(queue, p, a.experts, 2);
-    case 4: return launch_down<48, 12, 1, 1>(queue, p, a.experts, 2);
-    case 5: return launch_down<16, 4, 2, 2>(queue, p, a.experts, 4);
-    case 6: return launch_down<48, 8, 1, 2>(queue, p, a.experts, 5);
+    case 1: return launch_down<24, 8, 2, 1, 1>(queue, p, a.experts, 4);
+    case 2: return launch_down<24, 8, 2, 1, 2>(queue, p, a.experts, 4);
+    case 3: return launch_down<24, 8, 2, 1, 1>(queue, p, a.experts, 2);
+    case 4: return launch_down<48, 12, 1, 1, 1>(queue, p, a.experts, 2);
+    case 5: return launch_down<24, 8, 2, 1, 1>(queue, p, a.experts, 5);
+    case 6: return false;
     case 7: return false;
   }
 #endif
-  return launch_down<16, 8, 2, 1>(queue, p, a.experts, 4);
+  return launch_down<24, 8, 2, 1, 0>(queue, p, a.experts, 4);
 }
 
 }  // namespace argon::cuda
