@@ -270,14 +270,14 @@ bool gated_experts(Queue& queue, const ops::MatmulGroupedArgs& gate, const Weigh
   if (w_gate.type != WeightType::kQ4_K || w_up.type != WeightType::kQ4_K || w_gate.cols != w_up.cols ||
       w_gate.rows != w_up.rows || w_gate.row_bytes != w_up.row_bytes || !aligned(w_gate.data) ||
       !aligned(w_up.data) || w_gate.matrix_bytes % 16 != 0 || w_up.matrix_bytes % 16 != 0 ||
-      w_gate.rows % kRows != 0 || n % 16 != 0 || act.out_q.codes == nullptr) {
+      w_gate.rows % kRows != 0 || n % 16 != 0 || act.out_q.codes == nullptr || 2 * gate.S < gate.w.experts) {
     return false;
   }
 #ifdef ARGON_MICRO
   if (g_gated_variant > 0) return false;
 #endif
   const Layout<kCols, kWarps> at(static_cast<int>(n));
-  if (at.bytes > most_shared() / 2) return false;
+  if (at.bytes > most_shared()) return false;
   static size_t raised = 0;
   if (static_cast<size_t>(at.bytes) > raised) {
     raised = static_cast<size_t>(at.bytes);
