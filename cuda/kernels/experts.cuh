@@ -8,27 +8,18 @@
 
 namespace argon::cuda {
 
-// The exact integer dots of a block of 32, as floats: 16 rows of W by 8 rows of x. The sum starts from the
-// bits of 1.5*2^23, which makes it, read as a float, that number plus the dot.
+// The exact integer dots of a block of 32, as floats: 16 rows of W by 8 rows of x. kMagic: the sum starts from
+// the bits of 1.5*2^23, which makes it, read as a float, that number plus the dot; this takes the conversion
+// from the unit of integers to that of floats.
+template <bool kMagic>
 __device__ inline void dot_k32(const uint32_t* a, const uint32_t* b, float* dots) {
-#if ARGON_I2F
   int c[4];
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%10,%10,%10,%10};"
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(kMagic ? 0x4b400000 : 0));
 #pragma unroll
-  for (int i = 0; i < 4; ++i) dots[i] = static_cast<float>(c[i]);
-#else
-  constexpr int kMagic = 0x4b400000;
-  int c[4];
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%10,%10,%10,%10};"
-      : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(kMagic));
-#pragma unroll
-  for (int i = 0; i < 4; ++i) dots[i] = __int_as_float(c[i]) - 12582912.0f;
-#endif
+  for (int i = 0; i < 4; ++i) dots[i] = kMagic ? __int_as_float(c[i]) - 12582912.0f : static_cast<float>(c[i]);
 }
 
 __device__ inline void load_matrices(unsigned at, uint32_t* r) {
@@ -52,6 +43,22 @@ __device__ inline void add_min(float* acc, const float* dots, const float* sw, c
   }
 }
 
+// Bytes as floats: put below the exponent of 2^23. The constants are in registers, as an instruction takes one.
+struct ByteFloats {
+  uint32_t select[4];
+  __device__ ByteFloats() {
+    asm volatile("mov.b32 %0, 0x7440;" : "=r"(select[0]));
+    asm volatile("mov.b32 %0, 0x7441;" : "=r"(select[1]));
+    asm volatile("mov.b32 %0, 0x7442;" : "=r"(select[2]));
+    asm volatile("mov.b32 %0, 0x7443;" : "=r"(select[3]));
+  }
+  __device__ float of(uint32_t bytes, int i) const {
+    uint32_t bits;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bits) : "r"(bytes), "r"(0x4b000000u), "r"(select[i]));
+    return __uint_as_float(bits) - 8388608.0f;
+  }
+};
+
 // Six-bit scales and minima of a row's 8 blocks (formats/q4_k.h), one to a byte, and their steps.
 struct Q4_KHead {
   uint32_t scales[2], minima[2];  // of blocks 0-3, 4-7
@@ -63,14 +70,18 @@ struct Q4_KHead {
     minima[1] = (head.w >> 4 & 0x0f0f0f0fu) | (head.z >> 2 & 0x30303030u);
   }
   // Of block i of the four in these words: scale and minimum.
-  __device__ float2 step(uint32_t scale, uint32_t minimum, int i) const {
-    return make_float2(d.x * byte_as_float(scale, i), d.y * byte_as_float(minimum, i));
-  }
-  // The byte as the last of a float's fraction: 2^23 plus it.
-  __device__ static float byte_as_float(uint32_t bytes, int i) {
-    return __uint_as_float(__byte_perm(bytes, 0x4b000000u, 0x7440u + static_cast<uint32_t>(i))) - 8388608.0f;
+  __device__ float2 step(const ByteFloats& f, uint32_t scale, uint32_t minimum, int i) const {
+    return make_float2(d.x * f.of(scale, i), d.y * f.of(minimum, i));
   }
 };
+
+// Rows of x that a block takes next of the `left` rows of an expert: at most kCols, whole eights, about the
+// same number each time.
+template <int kCols>
+__device__ inline int next_rows(int left) {
+  const int eights = (left + 7) / 8, times = (eights + kCols / 8 - 1) / (kCols / 8);
+  return min(left, (eights + times - 1) / times * 8);
+}
 
 // Shared memory of a block that the device allows (the smaller chips of the 8.x series: 99 KiB).
 inline int most_shared() {
