@@ -39,16 +39,17 @@ struct alignas(64) Dots {
 
 // The tile unit works some blocks ahead of the float steps: a stored tile cannot be read before it has left
 // the store buffer.
-struct AmxEngine {
+template <int64_t ahead_, int64_t batch_, int64_t ring_>
+struct AmxEngineOf {
   static constexpr bool kUnsigned = false;
-  static constexpr int64_t kAhead = 3, kRing = 4;
+  static constexpr int64_t kAhead = ahead_, kBatch = batch_, kRing = ring_;
   Dots ring[kRing][2];
   int height = 0;  // of the tiles' shapes
 
-  AmxEngine() = default;
-  ~AmxEngine() { _tile_release(); }
-  AmxEngine(const AmxEngine&) = delete;
-  AmxEngine& operator=(const AmxEngine&) = delete;
+  AmxEngineOf() = default;
+  ~AmxEngineOf() { _tile_release(); }
+  AmxEngineOf(const AmxEngineOf&) = delete;
+  AmxEngineOf& operator=(const AmxEngineOf&) = delete;
 
   void shape(int rows, int steps) {
     if (rows == height) return;
@@ -92,7 +93,9 @@ struct AmxEngine {
   template <int R, int kSteps, bool kHasMin, class Steps>
   void block(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t at, int64_t count,
              Floats16* acc) {
-    if (at + kAhead < count) dots(w, x, at + kAhead);
+    if (at % kBatch == 0) {
+      for (int64_t i = at + kAhead; i < std::min(at + kAhead + kBatch, count); ++i) dots(w, x, i);
+    }
     const Steps& xs = x.steps[at];
 #pragma GCC unroll 2
     for (int step = 0; step < kSteps; ++step) {
@@ -110,6 +113,8 @@ struct AmxEngine {
     }
   }
 };
+
+using AmxEngine = AmxEngineOf<3, 1, 4>;
 
 }  // namespace ARGON_ISA_NS
 

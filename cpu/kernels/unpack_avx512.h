@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "cpu/kernels/unpack_codebooks_avx2.h"
 #include "cpu/kernels/wide_avx512.h"
@@ -96,6 +97,89 @@ inline void unpack_eight(const uint8_t* const* row, Block* out) {
   }
 }
 
+// 16 bytes of each of 16 rows with four bytes of each row side by side: lane m of groups[g] is bytes 4g ..
+// 4g+3 of row m, from `at` on.
+inline void turn16(const uint8_t* const* row, int64_t at, __m512i* groups) {
+  __m512i r[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {  // quarter q is row 4q + i
+    r[i] = _mm512_castsi128_si512(load16(row[i] + at));
+    r[i] = _mm512_inserti32x4(r[i], load16(row[4 + i] + at), 1);
+    r[i] = _mm512_inserti32x4(r[i], load16(row[8 + i] + at), 2);
+    r[i] = _mm512_inserti32x4(r[i], load16(row[12 + i] + at), 3);
+  }
+  const __m512i low01 = _mm512_unpacklo_epi32(r[0], r[1]), low23 = _mm512_unpacklo_epi32(r[2], r[3]);
+  const __m512i high01 = _mm512_unpackhi_epi32(r[0], r[1]), high23 = _mm512_unpackhi_epi32(r[2], r[3]);
+  groups[0] = _mm512_unpacklo_epi64(low01, low23);
+  groups[1] = _mm512_unpackhi_epi64(low01, low23);
+  groups[2] = _mm512_unpacklo_epi64(high01, high23);
+  groups[3] = _mm512_unpackhi_epi64(high01, high23);
+}
+
+inline __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi32(0x0f0f0f0f)); }
+inline __m512i high_nibbles(__m512i v) { return low_nibbles(_mm512_srli_epi32(v, 4)); }
+inline void store_codes(int8_t (*to)[4], __m512i v) { _mm512_storeu_si512(to, v); }
+// Lane m is the half at byte `at` of row m.
+inline Floats16 halves_of(const uint8_t* const* row, int64_t at) {
+  alignas(32) uint16_t h[16];
+  for (int m = 0; m < 16; ++m) std::memcpy(h + m, row[m] + at, 2);
+  return load16_f16(reinterpret_cast<const uint8_t*>(h));
+}
+
+template <int kAdded, class Block>
+inline void unpack_eight_q4_0(const uint8_t* const* row, Block* out) {
+  const __m512i added = _mm512_set1_epi8(static_cast<char>(kAdded));
+  for (int k = 0; k < 8; ++k) {
+    __m512i groups[4];
+    turn16(row, 18 * k + 2, groups);
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; ++g) {
+      const __m512i low = low_nibbles(groups[g]), high = high_nibbles(groups[g]);
+      store_codes(out[k].codes[g], kAdded == 0 ? low : _mm512_add_epi8(low, added));
+      store_codes(out[k].codes[4 + g], kAdded == 0 ? high : _mm512_add_epi8(high, added));
+    }
+    store16(out[k].sw[0], halves_of(row, 18 * k));
+  }
+}
+
+// formats/q4_k.h: d, dmin, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles.
+template <class Block>
+inline void unpack_eight_q4_k(const uint8_t* const* row, Block* out) {
+  __m512i head[4];
+  turn16(row, 0, head);
+  alignas(64) uint32_t halves[16];
+  _mm512_storeu_si512(halves, head[0]);
+  alignas(32) uint16_t first[16], second[16];
+  for (int m = 0; m < 16; ++m)
+    first[m] = static_cast<uint16_t>(halves[m]), second[m] = static_cast<uint16_t>(halves[m] >> 16);
+  const Floats16 d = load16_f16(reinterpret_cast<const uint8_t*>(first)),
+                 dmin = load16_f16(reinterpret_cast<const uint8_t*>(second));
+  const auto bits = [](__m512i v, int mask) { return _mm512_and_si512(v, _mm512_set1_epi32(mask)); };
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512i scales = _mm512_srli_epi32(head[1], 8 * j), minima = _mm512_srli_epi32(head[2], 8 * j),
+                  rest = _mm512_srli_epi32(head[3], 8 * j);
+    store16(out[j].sw[0], mul16(d, to_floats(bits(scales, 63))));
+    store16(out[j].mw[0], mul16(dmin, to_floats(bits(minima, 63))));
+    const __m512i scale = _mm512_or_si512(bits(rest, 15), bits(_mm512_srli_epi32(scales, 2), 48)),
+                  minimum = _mm512_or_si512(bits(_mm512_srli_epi32(rest, 4), 15),
+                                            bits(_mm512_srli_epi32(minima, 2), 48));
+    store16(out[4 + j].sw[0], mul16(d, to_floats(scale)));
+    store16(out[4 + j].mw[0], mul16(dmin, to_floats(minimum)));
+  }
+  for (int k = 0; k < 8; k += 2) {
+    for (int half = 0; half < 2; ++half) {
+      __m512i groups[4];
+      turn16(row, 16 + 16 * (k + half), groups);
+#pragma GCC unroll 4
+      for (int g = 0; g < 4; ++g) {
+        store_codes(out[k].codes[4 * half + g], low_nibbles(groups[g]));
+        store_codes(out[k + 1].codes[4 * half + g], high_nibbles(groups[g]));
+      }
+    }
+  }
+}
+
 // 16 rows of W of a format: blocks b0 .. b1-1 of n, at least 8 of them where n has 8; b0 is a multiple of 8.
 // Absent rows repeat the last. kUnsigned: codes plus an offset that makes none negative, offset_of<Format>();
 // otherwise as they are.
@@ -127,7 +211,13 @@ template <class Format, bool kUnsigned>
     const uint8_t* row[kMatmulTile];
     for (int64_t m = 0; m < kMatmulTile; ++m)
       row[m] = at_row(m) + static_cast<size_t>(b / kSubs) * Format::kBlockBytes;
-    unpack_eight<Format, kAdded>(row, out + (b - b0));
+    if constexpr (std::is_same_v<Format, Q4_0>) {
+      unpack_eight_q4_0<kAdded>(row, out + (b - b0));
+    } else if constexpr (std::is_same_v<Format, Q4_K>) {
+      unpack_eight_q4_k(row, out + (b - b0));
+    } else {
+      unpack_eight<Format, kAdded>(row, out + (b - b0));
+    }
   }
 }
 
