@@ -6,108 +6,115 @@
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
 
-// What tile registers 0-3 hold: dots (16 x 16 int32), 4-5: codes of W (16 x K), 6-7: codes of x (K/4 x 64),
-// K = 32 or 16. Set for this thread while alive.
-class TileShapes {
- public:
-  explicit TileShapes(int steps) {
-    struct {
-      uint8_t palette, start_row, reserved[14];
-      uint16_t bytes[16];
-      uint8_t rows[16];
-    } c = {};
-    c.palette = 1;
-    for (int i = 0; i < 8; ++i) {
-      c.bytes[i] = static_cast<uint16_t>(i < 4 || i >= 6 ? 64 : 32 / steps);
-      c.rows[i] = static_cast<uint8_t>(i < 6 ? 16 : 8 / steps);
-    }
-    static_assert(sizeof c == 64);
-    asm volatile("" ::: "memory");  // GCC lets stores to c sink below the instruction otherwise
-    _tile_loadconfig(&c);
+// What tile registers 0-3 hold: dots (rows of x x 16 int32), 4-5: codes of x (rows x K), 6-7: codes of W
+// (K/4 x 64), K = 32 or 16.
+inline void set_shapes(int rows, int steps) {
+  struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+  } c = {};
+  c.palette = 1;
+  for (int i = 0; i < 8; ++i) {
+    c.bytes[i] = static_cast<uint16_t>(i < 4 || i >= 6 ? 64 : 32 / steps);
+    c.rows[i] = static_cast<uint8_t>(i < 6 ? rows : 8 / steps);
   }
-  ~TileShapes() { _tile_release(); }
-  TileShapes(const TileShapes&) = delete;
-  TileShapes& operator=(const TileShapes&) = delete;
-};
+  static_assert(sizeof c == 64);
+  asm volatile("" ::: "memory");  // GCC lets stores to c sink below the instruction otherwise
+  _tile_loadconfig(&c);
+}
 
 struct alignas(64) Dots {
-  int32_t v[kMatmulTile][kLanes];  // [row of W][row of x]
+  int32_t v[kGroup][16];  // [row of x][row of W]
 };
 
 // clang-format off: the intrinsics want literal register numbers
-#define ARGON_TILE_DOTS(C, A, B, w, x, out) \
-  _tile_loadd(A, w, WeightPiece::kStride);  \
-  _tile_loadd(B, x, 64);                    \
-  _tile_zero(C);                            \
-  _tile_dpbssd(C, A, B);                    \
+#define ARGON_TILE_DOTS(C, A, B, x, stride, w, out) \
+  _tile_loadd(A, x, stride);                        \
+  _tile_loadd(B, w, 64);                            \
+  _tile_zero(C);                                    \
+  _tile_dpbssd(C, A, B);                            \
   _tile_stored(C, out, 64)
 // clang-format on
 
 // The tile unit works some blocks ahead of the float steps: a stored tile cannot be read before it has left
 // the store buffer.
-struct AmxEngine {
+template <int64_t ahead_, int64_t batch_, int64_t ring_>
+struct AmxEngineOf {
   static constexpr bool kUnsigned = false;
-  static constexpr int64_t kAhead = 3, kRing = 4;
+  static constexpr int64_t kAhead = ahead_, kBatch = batch_, kRing = ring_;
   Dots ring[kRing][2];
+  int height = 0;  // of the tiles' shapes
+
+  AmxEngineOf() = default;
+  ~AmxEngineOf() { _tile_release(); }
+  AmxEngineOf(const AmxEngineOf&) = delete;
+  AmxEngineOf& operator=(const AmxEngineOf&) = delete;
+
+  void shape(int rows, int steps) {
+    if (rows == height) return;
+    set_shapes(rows, steps);
+    height = rows;
+  }
 
   // Dots of block `at`; neighbouring blocks use different registers.
-  template <int kSteps, class Block>
-  void dots(const WeightPiece& piece, const Block* x, int64_t at) {
-    const int8_t *w = piece.codes + at * 32, *xc = x[at].codes[0][0];
+  template <int kSteps, bool kHasMin, class Steps>
+  void dots(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t at) {
+    const int8_t *xc = x.codes + at * 32, *wc = w[at].codes[0][0];
     Dots* out = ring[at % kRing];
     if constexpr (kSteps == 1) {
       switch (at % 4) {
         case 0:
-          ARGON_TILE_DOTS(0, 4, 6, w, xc, out[0].v);
+          ARGON_TILE_DOTS(0, 4, 6, xc, x.stride, wc, out[0].v);
           break;
         case 1:
-          ARGON_TILE_DOTS(1, 5, 7, w, xc, out[0].v);
+          ARGON_TILE_DOTS(1, 5, 7, xc, x.stride, wc, out[0].v);
           break;
         case 2:
-          ARGON_TILE_DOTS(2, 4, 6, w, xc, out[0].v);
+          ARGON_TILE_DOTS(2, 4, 6, xc, x.stride, wc, out[0].v);
           break;
         default:
-          ARGON_TILE_DOTS(3, 5, 7, w, xc, out[0].v);
+          ARGON_TILE_DOTS(3, 5, 7, xc, x.stride, wc, out[0].v);
       }
     } else if (at % 2 == 0) {
-      ARGON_TILE_DOTS(0, 4, 6, w, xc, out[0].v);
-      ARGON_TILE_DOTS(1, 5, 7, w + 16, xc + 256, out[1].v);
+      ARGON_TILE_DOTS(0, 4, 6, xc, x.stride, wc, out[0].v);
+      ARGON_TILE_DOTS(1, 5, 7, xc + 16, x.stride, wc + 256, out[1].v);
     } else {
-      ARGON_TILE_DOTS(2, 4, 6, w, xc, out[0].v);
-      ARGON_TILE_DOTS(3, 5, 7, w + 16, xc + 256, out[1].v);
+      ARGON_TILE_DOTS(2, 4, 6, xc, x.stride, wc, out[0].v);
+      ARGON_TILE_DOTS(3, 5, 7, xc + 16, x.stride, wc + 256, out[1].v);
     }
   }
 
-  template <int kSteps, class Block>
-  void open(const WeightPiece& piece, const Block* x, int64_t count) {
-    for (int64_t at = 0; at < std::min(kAhead, count); ++at) dots<kSteps>(piece, x, at);
+  template <int R, int kSteps, bool kHasMin, class Steps>
+  void open(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t count) {
+    for (int64_t at = 0; at < std::min(kAhead, count); ++at) dots(w, x, at);
   }
 
-  template <int kSteps, bool kHasMin, class Block>
-  void block(const WeightPiece& piece, const Block* x, int64_t at, int64_t count, Floats16* acc) {
-    if (at + kAhead < count) dots<kSteps>(piece, x, at + kAhead);
-    const float *sw = piece.sw + at * kSteps, *mw = piece.mw + at * kSteps;
-    const Floats16 d = load16(x[at].d);
+  template <int R, int kSteps, bool kHasMin, class Steps>
+  void block(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t at, int64_t count,
+             Floats16* acc) {
+    if (at % kBatch == 0) {
+      for (int64_t i = at + kAhead; i < std::min(at + kAhead + kBatch, count); ++i) dots(w, x, i);
+    }
+    const Steps& xs = x.steps[at];
 #pragma GCC unroll 2
     for (int step = 0; step < kSteps; ++step) {
       const Dots& dot = ring[at % kRing][step];
-      Floats16 sum = d;
-      if constexpr (kHasMin) sum = _mm512_castsi512_ps(_mm512_loadu_si512(x[at].extra[step]));
+      const Floats16 sw = load16(w[at].sw[step]);
 #pragma GCC unroll 16
-      for (int m = 0; m < kMatmulTile; ++m) {
-        const int64_t s = m * WeightPiece::kSteps + step;
-        acc[m] = fma16(mul16(set16(sw[s]), d), to_floats(_mm512_loadu_si512(dot.v[m])), acc[m]);
-        if constexpr (kHasMin) acc[m] = fnma16(mul16(set16(mw[s]), d), sum, acc[m]);
+      for (int t = 0; t < R; ++t) {
+        const Floats16 d = set16(xs.d[t]);
+        acc[t] = fma16(mul16(sw, d), to_floats(_mm512_loadu_si512(dot.v[t])), acc[t]);
+        if constexpr (kHasMin) {
+          const Floats16 sum = _mm512_castsi512_ps(_mm512_set1_epi32(xs.extra[step][t]));
+          acc[t] = fnma16(mul16(load16(w[at].mw[step]), d), sum, acc[t]);
+        }
       }
     }
   }
 };
 
-inline int steps_of(WeightType type) {
-  int steps = 0;
-  with_format(type, [&](auto format) { steps = decltype(format)::kSteps; });
-  return steps;
-}
+using AmxEngine = AmxEngineOf<3, 1, 4>;
 
 }  // namespace ARGON_ISA_NS
 
@@ -115,16 +122,12 @@ void matmul_avx512(const MatmulArgs& a, int64_t begin, int64_t end);
 void matmul_grouped_avx512(const MatmulGroupedArgs& a, int64_t begin, int64_t end);
 
 void matmul_amx(const MatmulArgs& a, int64_t begin, int64_t end) {
-  const int steps = steps_of(a.w.type);
-  if (steps == 0) return matmul_avx512(a, begin, end);
-  const TileShapes shapes(steps);
+  if (is_plain_float(a.w.type)) return matmul_avx512(a, begin, end);
   matmul_units<AmxEngine>(a, begin, end);
 }
 
 void matmul_grouped_amx(const MatmulGroupedArgs& a, int64_t begin, int64_t end) {
-  const int steps = steps_of(a.w.first.type);
-  if (steps == 0) return matmul_grouped_avx512(a, begin, end);
-  const TileShapes shapes(steps);
+  if (is_plain_float(a.w.first.type)) return matmul_grouped_avx512(a, begin, end);
   grouped_units<AmxEngine>(a, begin, end);
 }
 

@@ -6,47 +6,53 @@
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
 
-// Four codes of a row of W are broadcast and multiplied with those of 16 rows of x.
+// Four codes of a row of x are broadcast and multiplied with those of 16 rows of W.
 struct VnniEngine {
   static constexpr bool kUnsigned = true;
 
-  template <int kSteps, class Block>
-  void open(const WeightPiece&, const Block*, int64_t) {}
+  void shape(int, int) {}
 
-  template <int kSteps, bool kHasMin, class Block>
-  void block(const WeightPiece& piece, const Block* x, int64_t at, int64_t, Floats16* acc) {
+  template <int R, int kSteps, bool kHasMin, class Steps>
+  void open(const WBlock<kSteps, kHasMin>*, const XGroup<Steps>&, int64_t) {}
+
+  template <int R, int kSteps, bool kHasMin, class Steps>
+  void block(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t at, int64_t, Floats16* acc) {
     constexpr int kGroups = 8 / kSteps;
-    const Block& xb = x[at];
-    const int8_t* codes = piece.codes + at * 32;
-    const float *sw = piece.sw + at * kSteps, *mw = piece.mw + at * kSteps;
-    const Floats16 d = load16(xb.d);
+    const Steps& xs = x.steps[at];
 #pragma GCC unroll 2
     for (int step = 0; step < kSteps; ++step) {
-      __m512i xv[kGroups];
+      __m512i wv[kGroups];
 #pragma GCC unroll 8
-      for (int g = 0; g < kGroups; ++g) xv[g] = _mm512_loadu_si512(xb.codes[step * kGroups + g]);
-      const __m512i extra = _mm512_loadu_si512(xb.extra[step]);
-      const __m512i start = kHasMin ? _mm512_setzero_si512() : extra;
-      const Floats16 sum = _mm512_castsi512_ps(extra);
-      // Four rows of W side by side: a chain of dots is eight long, and the next one begins too far behind
-      // it.
+      for (int g = 0; g < kGroups; ++g) wv[g] = _mm512_loadu_si512(w[at].codes[step * kGroups + g]);
+      const Floats16 sw = load16(w[at].sw[step]);
+      // Rows of x side by side: a chain of dots is eight long, and the next one begins too far behind it.
+#pragma GCC unroll 8
+      for (int t0 = 0; t0 < R; t0 += 4) {
+        constexpr int kSide = 4;
+        __m512i dot[kSide];
 #pragma GCC unroll 4
-      for (int m0 = 0; m0 < kMatmulTile; m0 += 4) {
-        __m512i dot[4] = {start, start, start, start};
+        for (int i = 0; i < kSide; ++i)
+          dot[i] =
+              kHasMin || t0 + i >= R ? _mm512_setzero_si512() : _mm512_set1_epi32(xs.extra[step][t0 + i]);
 #pragma GCC unroll 8
         for (int g = 0; g < kGroups; ++g) {
 #pragma GCC unroll 4
-          for (int i = 0; i < 4; ++i) {
+          for (int i = 0; i < kSide; ++i) {
+            if (t0 + i >= R) continue;
             int32_t four;
-            std::memcpy(&four, codes + (m0 + i) * WeightPiece::kStride + 4 * (step * kGroups + g), 4);
-            dot[i] = _mm512_dpbusd_epi32(dot[i], _mm512_set1_epi32(four), xv[g]);
+            std::memcpy(&four, x.codes + (t0 + i) * x.stride + at * 32 + 4 * (step * kGroups + g), 4);
+            dot[i] = _mm512_dpbusd_epi32(dot[i], wv[g], _mm512_set1_epi32(four));
           }
         }
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
-          const int64_t s = (m0 + i) * WeightPiece::kSteps + step;
-          acc[m0 + i] = fma16(mul16(set16(sw[s]), d), to_floats(dot[i]), acc[m0 + i]);
-          if constexpr (kHasMin) acc[m0 + i] = fnma16(mul16(set16(mw[s]), d), sum, acc[m0 + i]);
+        for (int i = 0; i < kSide; ++i) {
+          if (t0 + i >= R) continue;
+          const Floats16 d = set16(xs.d[t0 + i]);
+          acc[t0 + i] = fma16(mul16(sw, d), to_floats(dot[i]), acc[t0 + i]);
+          if constexpr (kHasMin) {
+            const Floats16 sum = _mm512_castsi512_ps(_mm512_set1_epi32(xs.extra[step][t0 + i]));
+            acc[t0 + i] = fnma16(mul16(load16(w[at].mw[step]), d), sum, acc[t0 + i]);
+          }
         }
       }
     }

@@ -35,10 +35,10 @@ inline I512 ints(Fn fn) {
   for (int k = 0; k < 16; ++k) r.i[k] = fn(k);
   return r;
 }
-inline I512 set1(int32_t v) {
+[[gnu::noinline]] inline I512 set1(int32_t v) {
   return ints([&](int) { return v; });
 }
-inline I512 dpbusd(const I512& acc, const I512& u, const I512& s) {
+[[gnu::noinline]] inline I512 dpbusd(const I512& acc, const I512& u, const I512& s) {
   uint8_t ub[64];
   int8_t sb[64];
   std::memcpy(ub, &u, 64);
@@ -50,13 +50,13 @@ inline I512 dpbusd(const I512& acc, const I512& u, const I512& s) {
   });
 }
 // Within each quarter of 4 lanes: lanes (a, b) of the first, then of the second operand, interleaved.
-inline I512 unpack32(const I512& a, const I512& b, int from) {
+[[gnu::noinline]] inline I512 unpack32(const I512& a, const I512& b, int from) {
   return ints([&](int k) { return (k % 2 == 0 ? a : b).i[k / 4 * 4 + from + k % 4 / 2]; });
 }
-inline I512 unpack64(const I512& a, const I512& b, int from) {
+[[gnu::noinline]] inline I512 unpack64(const I512& a, const I512& b, int from) {
   return ints([&](int k) { return (k % 4 < 2 ? a : b).i[k / 4 * 4 + from + k % 2]; });
 }
-inline I512 quarters(const I512& a, const I512& b, int which) {
+[[gnu::noinline]] inline I512 quarters(const I512& a, const I512& b, int which) {
   return ints([&](int k) { return (k < 8 ? a : b).i[4 * (which >> 2 * (k / 4) & 3) + k % 4]; });
 }
 
@@ -109,8 +109,9 @@ inline void tile_dpbssd(int c, int a, int b) {
 
 #define __m512 ::argon::emulated::F512
 #define __m512i ::argon::emulated::I512
+// Calls, not copies: the kernels unroll so far that copies take minutes to compile.
 #define ARGON_EMULATED(name, result, parameters, ...) \
-  inline result emulated_##name parameters { __VA_ARGS__ }
+  [[gnu::noinline]] inline result emulated_##name parameters { __VA_ARGS__ }
 
 namespace argon::emulated {
 using F = F512;
@@ -141,6 +142,17 @@ ARGON_EMULATED(slli_epi32, I, (I a, int n),
                return ints([&](int k) { return static_cast<int32_t>(static_cast<uint32_t>(a.i[k]) << n); });)
 ARGON_EMULATED(castsi512_ps, F, (I a), return load<F>(&a);)
 ARGON_EMULATED(castps_si512, I, (F a), return load<I>(&a);)
+ARGON_EMULATED(srli_epi32, I, (I a, int n),
+               return ints([&](int k) { return static_cast<int32_t>(static_cast<uint32_t>(a.i[k]) >> n); });)
+ARGON_EMULATED(and_si512, I, (I a, I b), return ints([&](int k) { return a.i[k] & b.i[k]; });)
+ARGON_EMULATED(or_si512, I, (I a, I b), return ints([&](int k) { return a.i[k] | b.i[k]; });)
+ARGON_EMULATED(add_epi8, I, (I a, I b), uint8_t x[64], y[64]; std::memcpy(x, &a, 64); std::memcpy(y, &b, 64);
+               for (int k = 0; k < 64; ++k) x[k] = static_cast<uint8_t>(x[k] + y[k]); return load<I>(x);)
+ARGON_EMULATED(set1_epi8, I, (char v), I r; std::memset(&r, v, sizeof r); return r;)
+ARGON_EMULATED(castsi128, I, (__m128i v), I r{}; std::memcpy(&r, &v, 16); return r;)
+ARGON_EMULATED(inserti32x4, I, (I a, __m128i v, int quarter), std::memcpy(a.i + 4 * quarter, &v, 16);
+               return a;)
+ARGON_EMULATED(storeu_si512, void, (void* p, I v), std::memcpy(p, &v, 64);)
 // The second operand where both are zeros or one is a NaN.
 ARGON_EMULATED(max_ps, F, (F a, F b),
                return floats([&](int k) { return a.f[k] > b.f[k] ? a.f[k] : b.f[k]; });)
@@ -178,6 +190,14 @@ ARGON_EMULATED(compressstoreu, void, (int32_t * p, unsigned m, I v),
 #define _mm512_cvtepu16_epi32 ::argon::emulated::emulated_cvtepu16_epi32
 #define _mm512_slli_epi32 ::argon::emulated::emulated_slli_epi32
 #define _mm512_castsi512_ps ::argon::emulated::emulated_castsi512_ps
+#define _mm512_srli_epi32 ::argon::emulated::emulated_srli_epi32
+#define _mm512_and_si512 ::argon::emulated::emulated_and_si512
+#define _mm512_or_si512 ::argon::emulated::emulated_or_si512
+#define _mm512_add_epi8 ::argon::emulated::emulated_add_epi8
+#define _mm512_set1_epi8 ::argon::emulated::emulated_set1_epi8
+#define _mm512_castsi128_si512 ::argon::emulated::emulated_castsi128
+#define _mm512_inserti32x4 ::argon::emulated::emulated_inserti32x4
+#define _mm512_storeu_si512 ::argon::emulated::emulated_storeu_si512
 #define _mm512_castps_si512 ::argon::emulated::emulated_castps_si512
 #define _mm512_max_ps ::argon::emulated::emulated_max_ps
 #define _mm512_shuffle_ps ::argon::emulated::emulated_shuffle_ps
