@@ -42,7 +42,9 @@ class CudaSampleParity : public ::testing::Test {
     ASSERT_TRUE(s.ok()) << s.message();
     EXPECT_EQ(chosen, token) << "V " << V << ", position " << position << ", temperature " << o.temperature
                              << ", top-k " << o.top_k << ", top-p " << o.top_p << ", min-p " << o.min_p;
-    if (token >= 0) EXPECT_EQ(std::memcmp(found.data(), wanted.data(), bytes), 0);
+    if (token >= 0) {
+      EXPECT_EQ(std::memcmp(found.data(), wanted.data(), bytes), 0);
+    }
   }
 
   static std::vector<float> normal(size_t V, float scale, uint64_t seed) {
