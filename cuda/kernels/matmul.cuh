@@ -31,7 +31,7 @@ bool matmul_prompt(Queue&, const MatmulParams&);
 bool matmul_tiles(Queue&, const MatmulParams&);
 bool matmul_groups(Queue&, const MatmulParams&);
 bool matmul_floats(Queue&, const MatmulParams&);
-bool down_experts(Queue&, const MatmulParams&);
+bool matmul_down(Queue&, const MatmulParams&);
 
 #if defined(__CUDACC__)
 
