@@ -10,7 +10,7 @@
 // Bound: bytes of W and y; the unit of integers, which unpacks (22 operations a warp, 16 rows and block) and
 // converts (4 a product of 8 rows of x).
 #include "cuda/kernels/copy_async.cuh"
-#include "cuda/kernels/experts.cuh"
+#include "cuda/kernels/int8_tiles.cuh"
 #include "cuda/kernels/matmul.cuh"
 
 namespace argon::cuda {
@@ -147,7 +147,7 @@ __device__ inline void multiply(const Memory& memory, const Slab& s, const Table
         }
         const uint32_t b[2] = {half == 0 ? x.x : x.z, half == 0 ? x.y : x.w};
         float dots[4];
-        dot_k32(a[half], b, dots);
+        dots_of_block(a[half], b, dots);
         add_step(acc[e], dots, sw[half], half == 0 ? d.x : d.z, half == 0 ? d.y : d.w);
       }
     }

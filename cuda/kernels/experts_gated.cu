@@ -13,7 +13,7 @@
 #include "cuda/kernels.h"
 #include "cuda/kernels/blocks.cuh"
 #include "cuda/kernels/copy_async.cuh"
-#include "cuda/kernels/experts.cuh"
+#include "cuda/kernels/int8_tiles.cuh"
 #include "cuda/kernels/matmul.cuh"
 
 namespace argon::cuda {
@@ -144,7 +144,7 @@ __device__ inline void multiply(Weights& w, float4* steps, const uint8_t* x, int
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float dots[4];
-            dot_k32(a[i], b, dots);
+            dots_of_block(a[i], b, dots);
             add_min(acc[i][e], dots, sw[i], mw[i], d);
           }
         }

@@ -1,5 +1,5 @@
-// What the kernels for experts of a pass share: the int8 product of a block of 32 and the float steps after
-// it.
+// What kernels on the int8 tensor cores share (matmul_tiles.cu, experts_*.cu): fragments, the product of a
+// block of 32 and the float steps after it, Q4_K's scales, rows of x by eights.
 #pragma once
 
 #include <type_traits>
@@ -10,7 +10,7 @@ namespace argon::cuda {
 
 // The exact integer dots of a block of 32, as floats: 16 rows of W by 8 rows of x. (Sums that start from the
 // bits of 1.5*2^23 need no conversion, but the instruction reads four registers more: slower here.)
-__device__ inline void dot_k32(const uint32_t* a, const uint32_t* b, float* dots) {
+__device__ inline void dots_of_block(const uint32_t* a, const uint32_t* b, float* dots) {
   int c[4];
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%10,%10,%10,%10};"
