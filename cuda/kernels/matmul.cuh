@@ -32,7 +32,7 @@ bool matmul_tiles(Queue&, const MatmulParams&);
 // `count` dense products of one input.
 bool matmul_groups(Queue&, const MatmulParams*, int count);
 bool matmul_floats(Queue&, const MatmulParams*, int count);
-bool down_experts(Queue&, const MatmulParams&);
+bool matmul_down(Queue&, const MatmulParams&);
 
 #if defined(__CUDACC__)
 

@@ -249,7 +249,7 @@ bool launch_prompt(Queue& queue, const MatmulParams& a) {
 bool matmul_prompt(Queue& queue, const MatmulParams& a) {
   if (is_plain_float(a.w.type)) return false;
   if (a.expert_begin != nullptr ? 2 * a.T < a.experts : a.T < 16) return false;
-  if (a.expert_begin != nullptr && down_experts(queue, a)) return true;
+  if (matmul_down(queue, a)) return true;
   if (queue.uses_groups() && matmul_groups(queue, &a, 1)) return true;
   if (matmul_tiles(queue, a)) return true;
   switch (a.w.type) {

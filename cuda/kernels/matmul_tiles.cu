@@ -11,10 +11,9 @@
 // which come with the steps.
 //
 // Bound: 3 float operations (scale product, conversion, fma; 5 with a minimum) per output and block of 32.
-#include <type_traits>
-
 #include "cuda/kernels/blocks.cuh"
 #include "cuda/kernels/copy_async.cuh"
+#include "cuda/kernels/int8_tiles.cuh"
 #include "cuda/kernels/matmul.cuh"
 
 namespace argon::cuda {
@@ -30,11 +29,6 @@ struct TileParams {
   float* partial;
 };
 
-__device__ inline void load_matrices(unsigned at, uint32_t* r) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(at));
-}
 __device__ inline void dot_k32(const uint32_t* a, const uint32_t* b, int* c) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%10,%10,%10,%10};"
@@ -403,17 +397,6 @@ __global__ void join_parts(TileParams params) {
 #pragma unroll
   for (int s = 1; s < 8; ++s) y = y + params.partial[s * size + i];
   a.y[i / a.w.rows * a.ldy + i % a.w.rows] = y;
-}
-
-// Shared memory of a block that the device allows (the smaller chips of the 8.x series: 99 KiB).
-inline size_t most_shared() {
-  static const size_t most = [] {
-    int device = 0, bytes = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    return static_cast<size_t>(bytes);
-  }();
-  return most;
 }
 
 template <class Type, int kWarpsN, bool kRagged>

@@ -156,7 +156,8 @@ Experts make_experts(TestArena& a, int64_t T, int64_t F, int64_t H) {
   e.shared_gate = {ops::matmul_case_weights(a, WeightType::kQ8_0, F, H), h, q, sg, T, F};
   e.shared_up = {ops::matmul_case_weights(a, WeightType::kQ8_0, F, H), h, q, su, T, F};
   e.shared_act = {sg, su, sg, T, F, sq};
-  e.shared_down = {ops::matmul_case_weights(a, WeightType::kQ8_0, H, F), sg, sq, a.output<float>(n(T * H)), T, H};
+  e.shared_down = {
+      ops::matmul_case_weights(a, WeightType::kQ8_0, H, F), sg, sq, a.output<float>(n(T * H)), T, H};
   return x;
 }
 Experts make_step_experts(TestArena& a, int64_t F) { return make_experts(a, 1, F, 512); }
@@ -165,7 +166,7 @@ Experts make_step_experts(TestArena& a, int64_t F) { return make_experts(a, 1, F
 struct PassSize {
   int64_t T, F, H;
 };
-constexpr PassSize kPassSizes[] = {{2, 640, 1536}, {9, 640, 2560},  {40, 640, 512}, {75, 128, 1024},
+constexpr PassSize kPassSizes[] = {{2, 640, 1536},  {9, 640, 2560},  {40, 640, 512}, {75, 128, 1024},
                                    {130, 640, 512}, {20, 1280, 512}, {33, 96, 512},  {21, 640, 768}};
 Experts make_pass_experts(TestArena& a, int64_t i) {
   const PassSize& s = kPassSizes[i];
@@ -202,7 +203,8 @@ TEST(CudaStepParity, Experts) {
 }
 
 TEST(CudaStepParity, ExpertsOfAPass) {
-  for (size_t i = 0; i < std::size(kPassSizes); ++i) check_experts(make_pass_experts, static_cast<int64_t>(i));
+  for (size_t i = 0; i < std::size(kPassSizes); ++i)
+    check_experts(make_pass_experts, static_cast<int64_t>(i));
 }
 
 struct Mixed {

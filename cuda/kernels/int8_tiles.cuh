@@ -1,5 +1,5 @@
-// What the kernels for experts of a pass share: the int8 product of a block of 32 and the float steps after
-// it.
+// What kernels on the int8 tensor cores share (matmul_tiles.cu, experts_*.cu): fragments, the product of a
+// block of 32 and the float steps after it, Q4_K's scales, rows of x by eights.
 #pragma once
 
 #include <type_traits>
@@ -8,18 +8,24 @@
 
 namespace argon::cuda {
 
-// The exact integer dots of a block of 32, as floats: 16 rows of W by 8 rows of x. kMagic: the sum starts from
-// the bits of 1.5*2^23, which makes it, read as a float, that number plus the dot; this takes the conversion
-// from the unit of integers to that of floats.
-template <bool kMagic>
-__device__ inline void dot_k32(const uint32_t* a, const uint32_t* b, float* dots) {
+// The exact integer dots of a block of 32, as floats: 16 rows of W by 8 rows of x. (Sums that start from the
+// bits of 1.5*2^23 need no conversion, but the instruction reads four registers more: slower here.)
+__device__ inline void dots_of_block(const uint32_t* a, const uint32_t* b, float* dots) {
   int c[4];
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%10,%10,%10,%10};"
       : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(kMagic ? 0x4b400000 : 0));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
 #pragma unroll
-  for (int i = 0; i < 4; ++i) dots[i] = kMagic ? __int_as_float(c[i]) - 12582912.0f : static_cast<float>(c[i]);
+  for (int i = 0; i < 4; ++i) dots[i] = static_cast<float>(c[i]);
+}
+
+// Bytes of a (0-3) and b (4-7) chosen by the low 4 nibbles of `by`, which are at most 7 (__byte_perm would
+// make sure).
+__device__ inline uint32_t choose(uint32_t a, uint32_t b, uint32_t by) {
+  uint32_t r;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(by));
+  return r;
 }
 
 __device__ inline void load_matrices(unsigned at, uint32_t* r) {
@@ -34,7 +40,8 @@ __device__ inline void add_step(float* acc, const float* dots, const float* sw, 
   for (int i = 0; i < 4; ++i) acc[i] = __fmaf_rn(sw[i / 2] * (i % 2 == 0 ? d0 : d1), dots[i], acc[i]);
 }
 // With a minimum; d holds the steps of two rows of x, then the sums of their codes.
-__device__ inline void add_min(float* acc, const float* dots, const float* sw, const float* mw, const float4& d) {
+__device__ inline void add_min(float* acc, const float* dots, const float* sw, const float* mw,
+                               const float4& d) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const float di = i % 2 == 0 ? d.x : d.y, sum = i % 2 == 0 ? d.z : d.w;
@@ -43,7 +50,8 @@ __device__ inline void add_min(float* acc, const float* dots, const float* sw, c
   }
 }
 
-// Bytes as floats: put below the exponent of 2^23. The constants are in registers, as an instruction takes one.
+// Bytes as floats: put below the exponent of 2^23. The constants are in registers, as an instruction takes
+// one.
 struct ByteFloats {
   uint32_t select[4];
   __device__ ByteFloats() {
@@ -53,9 +61,7 @@ struct ByteFloats {
     asm volatile("mov.b32 %0, 0x7443;" : "=r"(select[3]));
   }
   __device__ float of(uint32_t bytes, int i) const {
-    uint32_t bits;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bits) : "r"(bytes), "r"(0x4b000000u), "r"(select[i]));
-    return __uint_as_float(bits) - 8388608.0f;
+    return __uint_as_float(choose(bytes, 0x4b000000u, select[i])) - 8388608.0f;
   }
 };
 
@@ -63,11 +69,14 @@ struct ByteFloats {
 struct Q4_KHead {
   uint32_t scales[2], minima[2];  // of blocks 0-3, 4-7
   float2 d;
-  __device__ explicit Q4_KHead(const uint4& head) : d(__half22float2(*reinterpret_cast<const __half2*>(&head.x))) {
-    scales[0] = head.y & 0x3f3f3f3fu;
-    minima[0] = head.z & 0x3f3f3f3fu;
-    scales[1] = (head.w & 0x0f0f0f0fu) | (head.y >> 2 & 0x30303030u);
-    minima[1] = (head.w >> 4 & 0x0f0f0f0fu) | (head.z >> 2 & 0x30303030u);
+  __device__ explicit Q4_KHead(const int4& head)
+      : d(__half22float2(*reinterpret_cast<const __half2*>(&head.x))) {
+    const auto y = static_cast<uint32_t>(head.y), z = static_cast<uint32_t>(head.z),
+               w = static_cast<uint32_t>(head.w);
+    scales[0] = y & 0x3f3f3f3fu;
+    minima[0] = z & 0x3f3f3f3fu;
+    scales[1] = (w & 0x0f0f0f0fu) | (y >> 2 & 0x30303030u);
+    minima[1] = (w >> 4 & 0x0f0f0f0fu) | (z >> 2 & 0x30303030u);
   }
   // Of block i of the four in these words: scale and minimum.
   __device__ float2 step(const ByteFloats& f, uint32_t scale, uint32_t minimum, int i) const {
@@ -83,13 +92,22 @@ __device__ inline int next_rows(int left) {
   return min(left, (eights + times - 1) / times * 8);
 }
 
+// Calls f with the number of eights that `count` rows fill, 1 to kMost, as a constant.
+template <int kMost, class F>
+__device__ inline void by_eights(int count, F f) {
+  if constexpr (kMost > 1) {
+    if (count <= 8 * (kMost - 1)) return by_eights<kMost - 1>(count, f);
+  }
+  f(std::integral_constant<int, kMost>{});
+}
+
 // Shared memory of a block that the device allows (the smaller chips of the 8.x series: 99 KiB).
-inline int most_shared() {
-  static const int most = [] {
+inline size_t most_shared() {
+  static const size_t most = [] {
     int device = 0, bytes = 0;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    return bytes;
+    return static_cast<size_t>(bytes);
   }();
   return most;
 }
