@@ -27,19 +27,19 @@ namespace {
 constexpr int kRows = 128, kCols = 128, kCopiers = 128;
 constexpr int kBlocks = 4;  // of 32 in a stage
 constexpr int kStages = 6;
-[[maybe_unused]] constexpr int kLag = 3;  // stages on their way while one is asked for
 constexpr int kMostPieces = 6, kMostBlocks = 256;
 
 // One of the matrices that are multiplied with the same x; `first` is its first tile's row of tiles.
 struct Piece {
-  const uint8_t *codes, *scales;
+  CUtensorMap codes;  // of 128 rows by 128 bytes
+  const uint8_t* scales;
   float* y;
   int64_t ldy;
   int rows, first;
 };
 struct GroupParams {
   Piece pieces[kMostPieces];
-  const int8_t* codes;
+  CUtensorMap codes;  // of x
   // Steps of x as [block of 32][row of x, kCols to a tile], a lane's four of two eights being neighbours.
   const float* steps;
   int T, n, tiles_t, tiles;
@@ -101,9 +101,7 @@ __device__ inline bool work_at(const GroupParams& p, int i, Work& work) {
 
 // Where a tile lies.
 struct Place {
-  const uint8_t *codes, *scales;
-  float* y;
-  int64_t ldy;
+  const Piece* piece;
   int m0, t0, rows, count;  // rows of W from m0 on, rows of x from t0 on (at most kCols)
 };
 __device__ inline Place place_of(const GroupParams& p, int tile) {
@@ -115,60 +113,46 @@ __device__ inline Place place_of(const GroupParams& p, int tile) {
   }
   const Piece& piece = p.pieces[at];
   const int m0 = (mt - piece.first) * kRows;
-  return {piece.codes, piece.scales, piece.y, piece.ldy, m0, t0, piece.rows - m0, min(p.T - t0, kCols)};
+  return {&piece, m0, t0, piece.rows - m0, min(p.T - t0, kCols)};
 }
 
 __device__ inline void copy_all(const GroupParams& p, Memory& memory) {
-  // A thread's part of a stage: chunk tid % 8 of rows tid/8 + 16*j, four steps of x and the scales of row tid
-  // of W. Rows of x that are not there: the last.
-  const int tid = static_cast<int>(threadIdx.x) % kCopiers, c = tid % 8, to = tid / 8, n = p.n;
-  int slot = 0, done = 0, ready = 0;
+  // One thread asks for the codes of a stage, all for four steps of x and the scales of a row of W.
+  const int tid = static_cast<int>(threadIdx.x) % kCopiers, n = p.n;
+  const int64_t columns = int64_t{p.tiles_t} * kCols;
+  int slot = 0;
   unsigned parity = 1;
   Work work;
   for (int i = 0; work_at(p, i, work); ++i) {
     const Place at = place_of(p, work.tile);
-    const uint8_t* codes = at.codes + int64_t{at.m0 + to} * n * 32 + c * 16;
-    const uint8_t* scales = at.scales + int64_t{at.m0 + tid} * n * 2;
-    const int last = p.T - 1, left = at.rows - to, end = work.end;
+    const int end = work.end;
     const bool has_scales = tid < at.rows, in_fours = n % 4 == 0 && work.begin % 4 == 0;
-    const float* steps = p.steps + (int64_t{tid / 32} * p.tiles_t * kCols + at.t0 + tid % 32 * 4);
+    const uint8_t* scales = at.piece->scales + (int64_t{at.m0 + tid} * n + work.begin) * 2;
+    const float* steps = p.steps + (work.begin + tid / 32) * columns + at.t0 + tid % 32 * 4;
     for (int b0 = work.begin; b0 < end; b0 += kBlocks) {
       wait_for_phase(&memory.empty[slot], parity);
       Stage& s = memory.stages[slot];
-      const bool inside = b0 + c / 2 < end;
-#pragma unroll
-      for (int j = 0; j < kRows / 16; ++j) {
-        const int row = to + j * 16;
-        copy_async<16>(&s.x[row][(c ^ (to & 7)) * 16],
-                       p.codes + (int64_t{min(at.t0 + row, last)} * n + b0) * 32 + c * 16, inside);
-        copy_async<16>(&s.w[row][(c ^ (to & 7)) * 16], codes + (int64_t{j * 16} * n + b0) * 32,
-                       inside && j * 16 < left);
+      uint64_t* full = &memory.full[slot];
+      if (tid == 0) {
+        arrive_with(full, sizeof s.x + sizeof s.w);
+        copy_tile(s.x, &p.codes, b0 * 32, at.t0, full);
+        copy_tile(s.w, &at.piece->codes, b0 * 32, at.m0, full);
       }
-      copy_async<16>(&s.d[tid / 32][tid % 32 * 4], steps + int64_t{b0} * p.tiles_t * kCols, b0 + tid / 32 < end);
+      copy_async<16>(&s.d[tid / 32][tid % 32 * 4], steps, b0 + tid / 32 < end);
       if (in_fours) {
-        copy_async<8>(&s.scales[tid][0], scales + b0 * 2, has_scales);
+        copy_async<8>(&s.scales[tid][0], scales, has_scales);
       } else {
 #pragma unroll
         for (int k = 0; k < kBlocks; k += 2)
-          copy_async<4>(&s.scales[tid][k], scales + (b0 + k) * 2, has_scales && b0 + k < end);
+          copy_async<4>(&s.scales[tid][k], scales + k * 2, has_scales && b0 + k < end);
       }
-      asm volatile("cp.async.commit_group;");
-      if (done >= kLag) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(kLag) : "memory");
-        fence_for_instructions();
-        arrive(&memory.full[ready]);
-        ready = ready + 1 == kStages ? 0 : ready + 1;
-      }
-      ++done;
+      arrive_after_copies(full);
+      scales += kBlocks * 2;
+      steps += kBlocks * columns;
       if (++slot == kStages) slot = 0, parity ^= 1;
     }
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
-  fence_for_instructions();
-  while (ready != slot) {
-    arrive(&memory.full[ready]);
-    ready = ready + 1 == kStages ? 0 : ready + 1;
-  }
 }
 
 // One block of 32 of all outputs of a thread; the first of a segment closes the one before. `v` are the steps
@@ -278,11 +262,11 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
       for (int i = 0; i < kSums; ++i) kept[i * 128] = total[i] + acc[i];
       continue;
     }
-    float* y = at.y + int64_t{at.t0} * at.ldy + at.m0;
+    float* y = at.piece->y + int64_t{at.t0} * at.piece->ldy + at.m0;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
       const int t = group_col + i / 4 * 8 + lane % 4 * 2 + i % 2, m = row + i / 2 % 2 * 8;
-      if (t < at.count && m < at.rows) y[int64_t{t} * at.ldy + m] = total[i] + acc[i];
+      if (t < at.count && m < at.rows) y[int64_t{t} * at.piece->ldy + m] = total[i] + acc[i];
     }
   }
 }
@@ -335,9 +319,10 @@ __global__ void __launch_bounds__(threads_of<kN>(), 1)
   start_dependents();
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
-      make_barrier(&memory.full[i], kCopiers);
+      make_barrier(&memory.full[i], kCopiers + 1);
       make_barrier(&memory.empty[i], kGroups * 4);
     }
+    fence_barriers();
   }
   __syncthreads();
   wait_for_earlier();
@@ -364,7 +349,7 @@ __global__ void join_group_parts(const __grid_constant__ GroupParams p) {
   const Place at = place_of(p, tile);
   const int group_row = group % 2 * 64, group_col = group / 2 * kN;
   const int row = group_row + warp_id() * 16 + lane / 4;
-  float* y = at.y + int64_t{at.t0} * at.ldy + at.m0;
+  float* y = at.piece->y + int64_t{at.t0} * at.piece->ldy + at.m0;
   const float* kept = p.kept + (int64_t{tile * 8} * kGroups + group) * (kSums * 128) + tid;
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -374,7 +359,7 @@ __global__ void join_group_parts(const __grid_constant__ GroupParams p) {
     float sum = __ldcg(from);
 #pragma unroll
     for (int s = 1; s < 8; ++s) sum = sum + __ldcg(from + s * (kGroups * kSums * 128));
-    y[int64_t{t} * at.ldy + m] = sum;
+    y[int64_t{t} * at.piece->ldy + m] = sum;
   }
 #endif
 }
@@ -402,6 +387,27 @@ bool groups_there() {
   return raised;
 }
 
+// Tiles of 128 rows by 128 bytes of `rows` rows of `bytes`; false when the driver has no such maps.
+bool map_rows(CUtensorMap* map, const void* data, int64_t rows, int64_t bytes) {
+  static const auto encode = [] {
+    void* f = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found) != cudaSuccess ||
+        found != cudaDriverEntryPointSuccess) {
+      cudaGetLastError();
+      f = nullptr;
+    }
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(f);
+  }();
+  if (encode == nullptr) return false;
+  const cuuint64_t size[] = {static_cast<cuuint64_t>(bytes), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t stride[] = {static_cast<cuuint64_t>(bytes)};
+  const cuuint32_t box[] = {128, 128}, each[] = {1, 1};
+  return encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<void*>(data), size, stride, box, each,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 template <int kN>
 void launch_groups(Queue& queue, const GroupParams& p, int blocks) {
   queue.launch_early(matmul_groups_kernel<kN>, static_cast<unsigned>(blocks), threads_of<kN>(), sizeof(Memory), p);
@@ -426,15 +432,17 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
         b.T != a.T || b.q.codes != a.q.codes || b.w.rows < 1 || b.w.rows >= int64_t{1} << 31) {
       return false;
     }
-    p.pieces[i] = {b.w.data,      b.w.data + b.w.scales, b.y, b.ldy, static_cast<int>(b.w.rows),
-                   static_cast<int>(tiles_m)};
+    Piece& piece = p.pieces[i];
+    if (!map_rows(&piece.codes, b.w.data, b.w.rows, b.w.cols)) return false;
+    piece.scales = b.w.data + b.w.scales, piece.y = b.y, piece.ldy = b.ldy;
+    piece.rows = static_cast<int>(b.w.rows), piece.first = static_cast<int>(tiles_m);
     tiles_m += blocks_for(b.w.rows, kRows);
   }
   for (int i = count; i < kMostPieces; ++i) p.pieces[i].first = 0x7fffffff;
   const int64_t tiles = tiles_m * tiles_t, steps = (n + kBlocks - 1) / kBlocks;
   const int processors = queue.processors() < kMostBlocks ? queue.processors() : kMostBlocks;
   if (a.T <= 64 || n < 8 || n % 2 != 0 || tiles * steps * (processors + 1) >= int64_t{1} << 32) return false;
-  p.codes = a.q.codes;
+  if (!map_rows(&p.codes, a.q.codes, a.T, a.w.cols)) return false;
   p.T = static_cast<int>(a.T), p.n = static_cast<int>(n);
   p.tiles_t = static_cast<int>(tiles_t), p.tiles = static_cast<int>(tiles);
   // Segments begin at whole words of scales. Their sums go through memory: for a long K or few tiles.
