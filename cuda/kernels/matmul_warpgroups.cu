@@ -27,6 +27,7 @@ namespace {
 constexpr int kRows = 128, kCols = 128, kCopiers = 128;
 constexpr int kBlocks = 4;  // of 32 in a stage
 constexpr int kStages = 6;
+[[maybe_unused]] constexpr int kLag = 2;  // stages whose steps are on their way while one is asked for
 constexpr int kMostPieces = 6, kMostBlocks = 256;
 
 // One of the matrices that are multiplied with the same x; `first` is its first tile's row of tiles.
@@ -40,8 +41,7 @@ struct Piece {
 struct GroupParams {
   Piece pieces[kMostPieces];
   CUtensorMap codes;  // of x
-  // Steps of x as [block of 32][row of x, kCols to a tile], a lane's four of two eights being neighbours.
-  const float* steps;
+  const float* steps;  // of x
   int T, n, tiles_t, tiles;
   bool parts;   // a work is a segment of a tile
   bool shares;  // a tile may be shared by two blocks
@@ -52,7 +52,8 @@ struct Stage {
   // Chunk c of 16 bytes at c ^ (row & 7).
   alignas(1024) uint8_t x[kCols][128];
   alignas(1024) uint8_t w[kRows][128];
-  alignas(16) float d[kBlocks][kCols];
+  alignas(16) float d[kBlocks][kCols];  // a lane's four of two eights are neighbours: step_place
+  alignas(16) float rows_d[kCols][kBlocks];
   alignas(16) uint16_t scales[kRows][kBlocks];
 };
 struct Memory {
@@ -116,43 +117,65 @@ __device__ inline Place place_of(const GroupParams& p, int tile) {
   return {&piece, m0, t0, piece.rows - m0, min(p.T - t0, kCols)};
 }
 
+// Where the step of column `col` lies in its sixteen.
+__device__ inline int step_place(int col) {
+  return (col & ~15) | (col & 6) << 1 | (col & 8) >> 2 | (col & 1);
+}
+
 __device__ inline void copy_all(const GroupParams& p, Memory& memory) {
-  // One thread asks for the codes of a stage, all for four steps of x and the scales of a row of W.
-  const int tid = static_cast<int>(threadIdx.x) % kCopiers, n = p.n;
-  const int64_t columns = int64_t{p.tiles_t} * kCols;
-  int slot = 0;
-  unsigned parity = 1;
+  // One thread asks for the codes of a stage, all for the steps of a row of x and the scales of a row of W.
+  // The steps come as they lie; the thread that asked for them turns them.
+  const int tid = static_cast<int>(threadIdx.x) % kCopiers, n = p.n, place = step_place(tid);
+  int slot = 0, ready = 0, done = 0;
+  unsigned parity = 1, turned = 0;  // bit i: the steps of the stage i before lie as in memory
+  const auto finish = [&](bool turn) {
+    Stage& s = memory.stages[ready];
+    if (turn) {
+      const float4 d = *reinterpret_cast<const float4*>(s.rows_d[tid]);
+      s.d[0][place] = d.x, s.d[1][place] = d.y, s.d[2][place] = d.z, s.d[3][place] = d.w;
+    }
+    arrive(&memory.full[ready]);
+    ready = ready + 1 == kStages ? 0 : ready + 1;
+  };
   Work work;
   for (int i = 0; work_at(p, i, work); ++i) {
     const Place at = place_of(p, work.tile);
     const int end = work.end;
     const bool has_scales = tid < at.rows, in_fours = n % 4 == 0 && work.begin % 4 == 0;
     const uint8_t* scales = at.piece->scales + (int64_t{at.m0 + tid} * n + work.begin) * 2;
-    const float* steps = p.steps + (work.begin + tid / 32) * columns + at.t0 + tid % 32 * 4;
+    const float* steps = p.steps + int64_t{min(at.t0 + tid, p.T - 1)} * n + work.begin;
     for (int b0 = work.begin; b0 < end; b0 += kBlocks) {
       wait_for_phase(&memory.empty[slot], parity);
       Stage& s = memory.stages[slot];
-      uint64_t* full = &memory.full[slot];
       if (tid == 0) {
-        arrive_with(full, sizeof s.x + sizeof s.w);
-        copy_tile(s.x, &p.codes, b0 * 32, at.t0, full);
-        copy_tile(s.w, &at.piece->codes, b0 * 32, at.m0, full);
+        arrive_with(&memory.full[slot], sizeof s.x + sizeof s.w);
+        copy_tile(s.x, &p.codes, b0 * 32, at.t0, &memory.full[slot]);
+        copy_tile(s.w, &at.piece->codes, b0 * 32, at.m0, &memory.full[slot]);
       }
-      copy_async<16>(&s.d[tid / 32][tid % 32 * 4], steps, b0 + tid / 32 < end);
       if (in_fours) {
-        copy_async<8>(&s.scales[tid][0], scales, has_scales);
+        copy_async<16>(s.rows_d[tid], steps, true);
+        copy_async<8>(s.scales[tid], scales, has_scales);
       } else {
+#pragma unroll
+        for (int k = 0; k < kBlocks; ++k) copy_async<4>(&s.d[k][place], steps + k, b0 + k < end);
 #pragma unroll
         for (int k = 0; k < kBlocks; k += 2)
           copy_async<4>(&s.scales[tid][k], scales + k * 2, has_scales && b0 + k < end);
       }
-      arrive_after_copies(full);
+      asm volatile("cp.async.commit_group;");
+      turned = turned << 1 | (in_fours ? 1u : 0u);
+      if (done >= kLag) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(kLag) : "memory");
+        finish(turned >> kLag & 1);
+      }
+      ++done;
       scales += kBlocks * 2;
-      steps += kBlocks * columns;
+      steps += kBlocks;
       if (++slot == kStages) slot = 0, parity ^= 1;
     }
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
+  for (int i = min(done, kLag) - 1; i >= 0; --i) finish(turned >> i & 1);
 }
 
 // One block of 32 of all outputs of a thread; the first of a segment closes the one before. `v` are the steps
@@ -272,37 +295,6 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
 }
 
 #endif
-
-// Where the step of column `col` lies in its sixteen.
-__device__ inline int step_place(int col) {
-  return (col & ~15) | (col & 6) << 1 | (col & 8) >> 2 | (col & 1);
-}
-
-struct StepsParams {
-  const float* d;
-  float* steps;
-  int T, n, padded;  // rows of x, those of whole tiles
-};
-
-// 32 rows of x and 32 blocks, transposed.
-__global__ void arrange_steps(StepsParams p) {
-  __shared__ float tile[32][33];
-  begin_early();
-  const int t0 = static_cast<int>(blockIdx.x) * 32, b0 = static_cast<int>(blockIdx.y) * 32;
-  const int lane = lane_id();
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int t = warp_id() + i * 8;
-    const bool inside = t0 + t < p.T && b0 + lane < p.n;
-    tile[step_place(t)][lane] = inside ? p.d[int64_t{t0 + t} * p.n + b0 + lane] : 0.0f;
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int b = warp_id() + i * 8;
-    if (b0 + b < p.n) p.steps[int64_t{b0 + b} * p.padded + t0 + lane] = tile[lane][b];
-  }
-}
 
 template <int kN>
 constexpr int threads_of() {
@@ -443,6 +435,7 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
   const int processors = queue.processors() < kMostBlocks ? queue.processors() : kMostBlocks;
   if (a.T <= 64 || n < 8 || n % 2 != 0 || tiles * steps * (processors + 1) >= int64_t{1} << 32) return false;
   if (!map_rows(&p.codes, a.q.codes, a.T, a.w.cols)) return false;
+  p.steps = a.q.d;
   p.T = static_cast<int>(a.T), p.n = static_cast<int>(n);
   p.tiles_t = static_cast<int>(tiles_t), p.tiles = static_cast<int>(tiles);
   // Segments begin at whole words of scales. Their sums go through memory: for a long K or few tiles.
@@ -451,12 +444,10 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
   const int64_t kept = p.parts    ? tiles * 8 * (kRows * kCols)
                        : p.shares ? int64_t{processors} * 2 * (kRows * kCols)
                                   : 0;
-  const int64_t padded = tiles_t * kCols;
-  auto* room = static_cast<float*>(queue.scratch(static_cast<size_t>(kept + n * padded) * sizeof(float)));
-  if (room == nullptr) return true;
-  p.kept = room, p.steps = room + kept;
-  queue.launch_early(arrange_steps, dim3(blocks_for(padded, 32), blocks_for(n, 32)), 256, 0,
-                     StepsParams{a.q.d, room + kept, p.T, p.n, static_cast<int>(padded)});
+  if (kept > 0) {
+    p.kept = static_cast<float*>(queue.scratch(static_cast<size_t>(kept) * sizeof(float)));
+    if (p.kept == nullptr) return true;
+  }
   const int64_t works = p.parts ? tiles * 8 : tiles;
   const int blocks = static_cast<int>(works < processors ? works : processors);
   static const bool narrow = std::getenv("ARGON_DENSE") != nullptr && std::atoi(std::getenv("ARGON_DENSE")) == 64;

@@ -69,10 +69,6 @@ __device__ inline void fence_barriers() { asm volatile("fence.mbarrier_init.rele
 __device__ inline void arrive_with(uint64_t* b, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(b)), "r"(bytes) : "memory");
 }
-// An arrival once this thread's copies so far have come.
-__device__ inline void arrive_after_copies(uint64_t* b) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_at(b)) : "memory");
-}
 // The box of a map (in the kernel's parameters) from `byte` of row `row` on, as rows_of_128 expects it; zeros
 // where the matrix has ended.
 __device__ inline void copy_tile(void* to, const CUtensorMap* map, int byte, int row, uint64_t* b) {
