@@ -15,20 +15,20 @@
 // Bound: 3 float operations (scale product, conversion, fma) per output and block of 32; the instructions'
 // sums take about 2 cycles a register besides, as they share the float pipe's way to the registers
 // (docs/lab/cuda.md).
-#include <cstdlib>
-#include <type_traits>
-
 #include "cuda/kernels/matmul.cuh"
 #include "cuda/kernels/warpgroup.cuh"
 
 namespace argon::cuda {
 namespace {
 
-constexpr int kRows = 128, kCols = 128, kCopiers = 128;
+constexpr int kRows = 128, kCols = 128, kGroups = 2;  // a group computes 64 rows of W
+constexpr int kCopiers = 128, kThreads = kCopiers + kGroups * 128, kSums = 64;  // sums of a thread
+constexpr int kCopyRegisters = 40, kSumRegisters = 232;  // of a thread, 168 on average
 constexpr int kBlocks = 4;  // of 32 in a stage
 constexpr int kStages = 6;
 [[maybe_unused]] constexpr int kLag = 2;  // stages whose steps are on their way while one is asked for
 constexpr int kMostPieces = 6, kMostBlocks = 256;
+constexpr bool kInStep = true;
 
 // One of the matrices that are multiplied with the same x; `first` is its first tile's row of tiles.
 struct Piece {
@@ -62,7 +62,7 @@ struct Memory {
 };
 
 // Set when a block's warpgroup has left its unfinished sums; whoever takes them clears it.
-__device__ unsigned handed[kMostBlocks * 4];
+__device__ unsigned handed[kMostBlocks * kGroups];
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -99,6 +99,12 @@ __device__ inline bool work_at(const GroupParams& p, int i, Work& work) {
   work = {from / steps, tail * kBlocks, p.n, 0, true, false};
   return i == whole && tail > 0;
 }
+
+// Where a thread's i-th sum lies in its group's part of a tile.
+__device__ inline int row_of(int group, int i) {
+  return group * 64 + warp_id() % 4 * 16 + lane_id() / 4 + i / 2 % 2 * 8;
+}
+__device__ inline int col_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
 
 // Where a tile lies.
 struct Place {
@@ -180,7 +186,7 @@ __device__ inline void copy_all(const GroupParams& p, Memory& memory) {
 
 // One block of 32 of all outputs of a thread; the first of a segment closes the one before. `v` are the steps
 // of the first 32 columns, those of others are asked for two sixteens ahead.
-template <bool kFirst, int kSums>
+template <bool kFirst>
 __device__ inline void add_block(float (&acc)[kSums], float (&total)[kSums], const int (&c)[kSums],
                                  const float (&sw)[2], const float* steps, float4 (&v)[2]) {
 #pragma unroll
@@ -196,14 +202,11 @@ __device__ inline void add_block(float (&acc)[kSums], float (&total)[kSums], con
   }
 }
 
-template <int kN>
 __device__ inline void compute_all(const GroupParams& p, Memory& memory, int group) {
-  constexpr int kSums = kN / 2, kGroups = kRows / 64 * (kCols / kN);
   const int lane = lane_id(), tid = static_cast<int>(threadIdx.x) % 128;
-  const int group_row = group % 2 * 64, group_col = group / 2 * kN;
-  const int row = group_row + warp_id() % 4 * 16 + lane / 4, col = group_col + lane % 4 * 4;
-  const uint64_t x_first = rows_of_128(&memory.stages[0].x[group_col][0]);
-  const uint64_t w_first = rows_of_128(&memory.stages[0].w[group_row][0]);
+  const int row = row_of(group, 0), col = lane % 4 * 4;
+  const uint64_t x_first = rows_of_128(&memory.stages[0].x[0][0]);
+  const uint64_t w_first = rows_of_128(&memory.stages[0].w[group * 64][0]);
   float acc[kSums], total[kSums];
   int c[kSums];
   int slot = 0;
@@ -211,7 +214,7 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
   Work work;
   for (int index = 0; work_at(p, index, work); ++index) {
     const Place at = place_of(p, work.tile);
-    const bool wanted = group_row < at.rows && group_col < at.count;
+    const bool wanted = group * 64 < at.rows;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) acc[i] = total[i] = -0.0f;  // -0 + x is x, whatever x is
     int segment = 0, end = work.end;
@@ -236,29 +239,29 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
     }
     for (int b0 = work.begin; b0 < end; b0 += kBlocks) {
       wait_for_phase(&memory.full[slot], parity);
-      if (wanted) {
-        const Stage& s = memory.stages[slot];
-        const int blocks = min(kBlocks, end - b0);
-        const auto stage = static_cast<uint64_t>(slot * static_cast<int>(sizeof(Stage) / 16));
+      const Stage& s = memory.stages[slot];
+      const int blocks = min(kBlocks, end - b0);
+      const auto stage = static_cast<uint64_t>(slot * static_cast<int>(sizeof(Stage) / 16));
 #pragma unroll 1
-        for (int k = 0; k < blocks; ++k) {
-          const uint64_t more = stage + static_cast<uint64_t>(k * 2);
-          hold<kSums>(c);
-          begin_sums();
-          group_dot(c, w_first + more, x_first + more);
-          commit_sums();
-          const float sw[2] = {__half2float(__ushort_as_half(s.scales[row][k])),
-                               __half2float(__ushort_as_half(s.scales[row + 8][k]))};
-          const float* steps = &s.d[k][col];
-          float4 v[2] = {*reinterpret_cast<const float4*>(steps), *reinterpret_cast<const float4*>(steps + 16)};
-          wait_for_sums();
-          hold<kSums>(c);
-          if (b0 + k == segment_begin) {
-            segment_begin = segment_start(p.n, ++segment);
-            add_block<true>(acc, total, c, sw, steps, v);
-          } else {
-            add_block<false>(acc, total, c, sw, steps, v);
-          }
+      for (int k = 0; k < blocks; ++k) {
+        if (kInStep) sync_groups<kGroups>();
+        if (!wanted) continue;
+        const uint64_t more = stage + static_cast<uint64_t>(k * 2);
+        hold<kSums>(c);
+        begin_sums();
+        group_dot(c, w_first + more, x_first + more);
+        commit_sums();
+        const float sw[2] = {__half2float(__ushort_as_half(s.scales[row][k])),
+                             __half2float(__ushort_as_half(s.scales[row + 8][k]))};
+        const float* steps = &s.d[k][col];
+        float4 v[2] = {*reinterpret_cast<const float4*>(steps), *reinterpret_cast<const float4*>(steps + 16)};
+        wait_for_sums();
+        hold<kSums>(c);
+        if (b0 + k == segment_begin) {
+          segment_begin = segment_start(p.n, ++segment);
+          add_block<true>(acc, total, c, sw, steps, v);
+        } else {
+          add_block<false>(acc, total, c, sw, steps, v);
         }
       }
       __syncwarp();
@@ -288,7 +291,7 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
     float* y = at.piece->y + int64_t{at.t0} * at.piece->ldy + at.m0;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
-      const int t = group_col + i / 4 * 8 + lane % 4 * 2 + i % 2, m = row + i / 2 % 2 * 8;
+      const int t = col_of(i), m = row_of(group, i);
       if (t < at.count && m < at.rows) y[int64_t{t} * at.piece->ldy + m] = total[i] + acc[i];
     }
   }
@@ -296,18 +299,10 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
 
 #endif
 
-template <int kN>
-constexpr int threads_of() {
-  return kCopiers + kRows / 64 * (kCols / kN) * 128;
-}
-
-template <int kN>
-__global__ void __launch_bounds__(threads_of<kN>(), 1)
-    matmul_groups_kernel(const __grid_constant__ GroupParams p) {
+__global__ void __launch_bounds__(kThreads, 1) matmul_groups_kernel(const __grid_constant__ GroupParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
-  constexpr int kGroups = kRows / 64 * (kCols / kN);
   start_dependents();
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
@@ -320,37 +315,32 @@ __global__ void __launch_bounds__(threads_of<kN>(), 1)
   wait_for_earlier();
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == kGroups) {
-    give_registers<kN == 128 ? 40 : 32>();
+    give_registers<kCopyRegisters>();
     copy_all(p, memory);
   } else {
-    take_registers<kN == 128 ? 232 : 120>();
-    compute_all<kN>(p, memory, group);
+    take_registers<kSumRegisters>();
+    compute_all(p, memory, group);
   }
 #endif
 }
 
 // A thread per eight outputs of a tile: the segments' sums from the left.
-template <int kN>
 __global__ void join_group_parts(const __grid_constant__ GroupParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   begin_early();
-  constexpr int kSums = kN / 2, kGroups = kRows / 64 * (kCols / kN), kEach = 8;
+  constexpr int kEach = 8, kStep = kGroups * kSums * 128;
   const int i0 = static_cast<int>(blockIdx.x) % (kSums / kEach) * kEach;
-  const int unit = static_cast<int>(blockIdx.x) / (kSums / kEach), group = unit % kGroups;
-  const int tile = unit / kGroups, tid = static_cast<int>(threadIdx.x), lane = lane_id();
+  const int unit = static_cast<int>(blockIdx.x) / (kSums / kEach), group = unit % kGroups, tile = unit / kGroups;
   const Place at = place_of(p, tile);
-  const int group_row = group % 2 * 64, group_col = group / 2 * kN;
-  const int row = group_row + warp_id() * 16 + lane / 4;
   float* y = at.piece->y + int64_t{at.t0} * at.piece->ldy + at.m0;
-  const float* kept = p.kept + (int64_t{tile * 8} * kGroups + group) * (kSums * 128) + tid;
+  const float* kept = p.kept + int64_t{tile} * (8 * kStep) + group * (kSums * 128) + threadIdx.x;
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const int t = group_col + (i0 + i) / 4 * 8 + lane % 4 * 2 + i % 2, m = row + i / 2 % 2 * 8;
+  for (int i = i0; i < i0 + kEach; ++i) {
+    const int t = col_of(i), m = row_of(group, i);
     if (t >= at.count || m >= at.rows) continue;
-    const float* from = kept + (i0 + i) * 128;
-    float sum = __ldcg(from);
+    float sum = __ldcg(kept + i * 128);
 #pragma unroll
-    for (int s = 1; s < 8; ++s) sum = sum + __ldcg(from + s * (kGroups * kSums * 128));
+    for (int s = 1; s < 8; ++s) sum = sum + __ldcg(kept + i * 128 + s * kStep);
     y[int64_t{t} * at.piece->ldy + m] = sum;
   }
 #endif
@@ -371,9 +361,7 @@ bool groups_there() {
   const bool known = cudaFuncGetAttributes(&f, has_groups) == cudaSuccess && f.sharedSizeBytes > 0;
   const bool raised =
       known &&
-      cudaFuncSetAttribute(matmul_groups_kernel<128>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           sizeof(Memory)) == cudaSuccess &&
-      cudaFuncSetAttribute(matmul_groups_kernel<64>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+      cudaFuncSetAttribute(matmul_groups_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            sizeof(Memory)) == cudaSuccess;
   cudaGetLastError();
   return raised;
@@ -398,14 +386,6 @@ bool map_rows(CUtensorMap* map, const void* data, int64_t rows, int64_t bytes) {
   return encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<void*>(data), size, stride, box, each,
                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
-template <int kN>
-void launch_groups(Queue& queue, const GroupParams& p, int blocks) {
-  queue.launch_early(matmul_groups_kernel<kN>, static_cast<unsigned>(blocks), threads_of<kN>(), sizeof(Memory), p);
-  if (p.parts) {
-    queue.launch_early(join_group_parts<kN>, static_cast<unsigned>(p.tiles * (kRows * kCols / 128 / 8)), 128, 0, p);
-  }
 }
 
 }  // namespace
@@ -433,7 +413,8 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
   for (int i = count; i < kMostPieces; ++i) p.pieces[i].first = 0x7fffffff;
   const int64_t tiles = tiles_m * tiles_t, steps = (n + kBlocks - 1) / kBlocks;
   const int processors = queue.processors() < kMostBlocks ? queue.processors() : kMostBlocks;
-  if (a.T <= 64 || n < 8 || n % 2 != 0 || tiles * steps * (processors + 1) >= int64_t{1} << 32) return false;
+  if (a.T <= 64 || n < 8 || n % 2 != 0 || reinterpret_cast<uintptr_t>(a.q.d) % 16 != 0 ||
+      tiles * steps * (processors + 1) >= int64_t{1} << 32) return false;
   if (!map_rows(&p.codes, a.q.codes, a.T, a.w.cols)) return false;
   p.steps = a.q.d;
   p.T = static_cast<int>(a.T), p.n = static_cast<int>(n);
@@ -450,11 +431,9 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
   }
   const int64_t works = p.parts ? tiles * 8 : tiles;
   const int blocks = static_cast<int>(works < processors ? works : processors);
-  static const bool narrow = std::getenv("ARGON_DENSE") != nullptr && std::atoi(std::getenv("ARGON_DENSE")) == 64;
-  if (narrow) {
-    launch_groups<64>(queue, p, blocks);
-  } else {
-    launch_groups<128>(queue, p, blocks);
+  queue.launch_early(matmul_groups_kernel, static_cast<unsigned>(blocks), kThreads, sizeof(Memory), p);
+  if (p.parts) {
+    queue.launch_early(join_group_parts, static_cast<unsigned>(tiles * (kRows * kCols / 128 / 8)), 128, 0, p);
   }
   return true;
 }

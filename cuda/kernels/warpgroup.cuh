@@ -93,6 +93,11 @@ __device__ inline void wait_for_phase(uint64_t* b, unsigned parity) {
 __device__ inline void sync_group(int which) {
   asm volatile("bar.sync %0, 128;" ::"r"(which) : "memory");
 }
+// Of kGroups warpgroups.
+template <int kGroups>
+__device__ inline void sync_groups() {
+  asm volatile("bar.sync 15, %0;" ::"n"(kGroups * 128) : "memory");
+}
 template <int kRegisters>
 __device__ inline void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
