@@ -15,33 +15,33 @@
 // Bound: 3 float operations (scale product, conversion, fma) per output and block of 32; the instructions'
 // sums take about 2 cycles a register besides, as they share the float pipe's way to the registers
 // (docs/lab/cuda.md).
-#include <cstdlib>
-#include <type_traits>
-
 #include "cuda/kernels/matmul.cuh"
 #include "cuda/kernels/warpgroup.cuh"
 
 namespace argon::cuda {
 namespace {
 
-constexpr int kRows = 128, kCols = 128, kCopiers = 128;
+constexpr int kRows = 128, kCols = 128, kGroups = 2;  // a group computes 64 rows of W
+constexpr int kCopiers = 128, kThreads = kCopiers + kGroups * 128, kSums = 64;  // sums of a thread
+constexpr int kCopyRegisters = 40, kSumRegisters = 232;  // of a thread, 168 on average
 constexpr int kBlocks = 4;  // of 32 in a stage
 constexpr int kStages = 6;
-[[maybe_unused]] constexpr int kLag = 3;  // stages on their way while one is asked for
+[[maybe_unused]] constexpr int kLag = 2;  // stages whose steps are on their way while one is asked for
 constexpr int kMostPieces = 6, kMostBlocks = 256;
+constexpr bool kInStep = true;
 
 // One of the matrices that are multiplied with the same x; `first` is its first tile's row of tiles.
 struct Piece {
-  const uint8_t *codes, *scales;
+  CUtensorMap codes;  // of 128 rows by 128 bytes
+  const uint8_t* scales;
   float* y;
   int64_t ldy;
   int rows, first;
 };
 struct GroupParams {
   Piece pieces[kMostPieces];
-  const int8_t* codes;
-  // Steps of x as [block of 32][row of x, kCols to a tile], a lane's four of two eights being neighbours.
-  const float* steps;
+  CUtensorMap codes;  // of x
+  const float* steps;  // of x
   int T, n, tiles_t, tiles;
   bool parts;   // a work is a segment of a tile
   bool shares;  // a tile may be shared by two blocks
@@ -52,7 +52,8 @@ struct Stage {
   // Chunk c of 16 bytes at c ^ (row & 7).
   alignas(1024) uint8_t x[kCols][128];
   alignas(1024) uint8_t w[kRows][128];
-  alignas(16) float d[kBlocks][kCols];
+  alignas(16) float d[kBlocks][kCols];  // a lane's four of two eights are neighbours: step_place
+  alignas(16) float rows_d[kCols][kBlocks];
   alignas(16) uint16_t scales[kRows][kBlocks];
 };
 struct Memory {
@@ -61,7 +62,7 @@ struct Memory {
 };
 
 // Set when a block's warpgroup has left its unfinished sums; whoever takes them clears it.
-__device__ unsigned handed[kMostBlocks * 4];
+__device__ unsigned handed[kMostBlocks * kGroups];
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -99,11 +100,15 @@ __device__ inline bool work_at(const GroupParams& p, int i, Work& work) {
   return i == whole && tail > 0;
 }
 
+// Where a thread's i-th sum lies in its group's part of a tile.
+__device__ inline int row_of(int group, int i) {
+  return group * 64 + warp_id() % 4 * 16 + lane_id() / 4 + i / 2 % 2 * 8;
+}
+__device__ inline int col_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
+
 // Where a tile lies.
 struct Place {
-  const uint8_t *codes, *scales;
-  float* y;
-  int64_t ldy;
+  const Piece* piece;
   int m0, t0, rows, count;  // rows of W from m0 on, rows of x from t0 on (at most kCols)
 };
 __device__ inline Place place_of(const GroupParams& p, int tile) {
@@ -115,65 +120,73 @@ __device__ inline Place place_of(const GroupParams& p, int tile) {
   }
   const Piece& piece = p.pieces[at];
   const int m0 = (mt - piece.first) * kRows;
-  return {piece.codes, piece.scales, piece.y, piece.ldy, m0, t0, piece.rows - m0, min(p.T - t0, kCols)};
+  return {&piece, m0, t0, piece.rows - m0, min(p.T - t0, kCols)};
+}
+
+// Where the step of column `col` lies in its sixteen.
+__device__ inline int step_place(int col) {
+  return (col & ~15) | (col & 6) << 1 | (col & 8) >> 2 | (col & 1);
 }
 
 __device__ inline void copy_all(const GroupParams& p, Memory& memory) {
-  // A thread's part of a stage: chunk tid % 8 of rows tid/8 + 16*j, four steps of x and the scales of row tid
-  // of W. Rows of x that are not there: the last.
-  const int tid = static_cast<int>(threadIdx.x) % kCopiers, c = tid % 8, to = tid / 8, n = p.n;
-  int slot = 0, done = 0, ready = 0;
-  unsigned parity = 1;
+  // One thread asks for the codes of a stage, all for the steps of a row of x and the scales of a row of W.
+  // The steps come as they lie; the thread that asked for them turns them.
+  const int tid = static_cast<int>(threadIdx.x) % kCopiers, n = p.n, place = step_place(tid);
+  int slot = 0, ready = 0, done = 0;
+  unsigned parity = 1, turned = 0;  // bit i: the steps of the stage i before lie as in memory
+  const auto finish = [&](bool turn) {
+    Stage& s = memory.stages[ready];
+    if (turn) {
+      const float4 d = *reinterpret_cast<const float4*>(s.rows_d[tid]);
+      s.d[0][place] = d.x, s.d[1][place] = d.y, s.d[2][place] = d.z, s.d[3][place] = d.w;
+    }
+    arrive(&memory.full[ready]);
+    ready = ready + 1 == kStages ? 0 : ready + 1;
+  };
   Work work;
   for (int i = 0; work_at(p, i, work); ++i) {
     const Place at = place_of(p, work.tile);
-    const uint8_t* codes = at.codes + int64_t{at.m0 + to} * n * 32 + c * 16;
-    const uint8_t* scales = at.scales + int64_t{at.m0 + tid} * n * 2;
-    const int last = p.T - 1, left = at.rows - to, end = work.end;
+    const int end = work.end;
     const bool has_scales = tid < at.rows, in_fours = n % 4 == 0 && work.begin % 4 == 0;
-    const float* steps = p.steps + (int64_t{tid / 32} * p.tiles_t * kCols + at.t0 + tid % 32 * 4);
+    const uint8_t* scales = at.piece->scales + (int64_t{at.m0 + tid} * n + work.begin) * 2;
+    const float* steps = p.steps + int64_t{min(at.t0 + tid, p.T - 1)} * n + work.begin;
     for (int b0 = work.begin; b0 < end; b0 += kBlocks) {
       wait_for_phase(&memory.empty[slot], parity);
       Stage& s = memory.stages[slot];
-      const bool inside = b0 + c / 2 < end;
-#pragma unroll
-      for (int j = 0; j < kRows / 16; ++j) {
-        const int row = to + j * 16;
-        copy_async<16>(&s.x[row][(c ^ (to & 7)) * 16],
-                       p.codes + (int64_t{min(at.t0 + row, last)} * n + b0) * 32 + c * 16, inside);
-        copy_async<16>(&s.w[row][(c ^ (to & 7)) * 16], codes + (int64_t{j * 16} * n + b0) * 32,
-                       inside && j * 16 < left);
+      if (tid == 0) {
+        arrive_with(&memory.full[slot], sizeof s.x + sizeof s.w);
+        copy_tile(s.x, &p.codes, b0 * 32, at.t0, &memory.full[slot]);
+        copy_tile(s.w, &at.piece->codes, b0 * 32, at.m0, &memory.full[slot]);
       }
-      copy_async<16>(&s.d[tid / 32][tid % 32 * 4], steps + int64_t{b0} * p.tiles_t * kCols, b0 + tid / 32 < end);
       if (in_fours) {
-        copy_async<8>(&s.scales[tid][0], scales + b0 * 2, has_scales);
+        copy_async<16>(s.rows_d[tid], steps, true);
+        copy_async<8>(s.scales[tid], scales, has_scales);
       } else {
 #pragma unroll
+        for (int k = 0; k < kBlocks; ++k) copy_async<4>(&s.d[k][place], steps + k, b0 + k < end);
+#pragma unroll
         for (int k = 0; k < kBlocks; k += 2)
-          copy_async<4>(&s.scales[tid][k], scales + (b0 + k) * 2, has_scales && b0 + k < end);
+          copy_async<4>(&s.scales[tid][k], scales + k * 2, has_scales && b0 + k < end);
       }
       asm volatile("cp.async.commit_group;");
+      turned = turned << 1 | (in_fours ? 1u : 0u);
       if (done >= kLag) {
         asm volatile("cp.async.wait_group %0;" ::"n"(kLag) : "memory");
-        fence_for_instructions();
-        arrive(&memory.full[ready]);
-        ready = ready + 1 == kStages ? 0 : ready + 1;
+        finish(turned >> kLag & 1);
       }
       ++done;
+      scales += kBlocks * 2;
+      steps += kBlocks;
       if (++slot == kStages) slot = 0, parity ^= 1;
     }
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
-  fence_for_instructions();
-  while (ready != slot) {
-    arrive(&memory.full[ready]);
-    ready = ready + 1 == kStages ? 0 : ready + 1;
-  }
+  for (int i = min(done, kLag) - 1; i >= 0; --i) finish(turned >> i & 1);
 }
 
 // One block of 32 of all outputs of a thread; the first of a segment closes the one before. `v` are the steps
 // of the first 32 columns, those of others are asked for two sixteens ahead.
-template <bool kFirst, int kSums>
+template <bool kFirst>
 __device__ inline void add_block(float (&acc)[kSums], float (&total)[kSums], const int (&c)[kSums],
                                  const float (&sw)[2], const float* steps, float4 (&v)[2]) {
 #pragma unroll
@@ -189,14 +202,11 @@ __device__ inline void add_block(float (&acc)[kSums], float (&total)[kSums], con
   }
 }
 
-template <int kN>
 __device__ inline void compute_all(const GroupParams& p, Memory& memory, int group) {
-  constexpr int kSums = kN / 2, kGroups = kRows / 64 * (kCols / kN);
   const int lane = lane_id(), tid = static_cast<int>(threadIdx.x) % 128;
-  const int group_row = group % 2 * 64, group_col = group / 2 * kN;
-  const int row = group_row + warp_id() % 4 * 16 + lane / 4, col = group_col + lane % 4 * 4;
-  const uint64_t x_first = rows_of_128(&memory.stages[0].x[group_col][0]);
-  const uint64_t w_first = rows_of_128(&memory.stages[0].w[group_row][0]);
+  const int row = row_of(group, 0), col = lane % 4 * 4;
+  const uint64_t x_first = rows_of_128(&memory.stages[0].x[0][0]);
+  const uint64_t w_first = rows_of_128(&memory.stages[0].w[group * 64][0]);
   float acc[kSums], total[kSums];
   int c[kSums];
   int slot = 0;
@@ -204,7 +214,7 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
   Work work;
   for (int index = 0; work_at(p, index, work); ++index) {
     const Place at = place_of(p, work.tile);
-    const bool wanted = group_row < at.rows && group_col < at.count;
+    const bool wanted = group * 64 < at.rows;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) acc[i] = total[i] = -0.0f;  // -0 + x is x, whatever x is
     int segment = 0, end = work.end;
@@ -229,29 +239,29 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
     }
     for (int b0 = work.begin; b0 < end; b0 += kBlocks) {
       wait_for_phase(&memory.full[slot], parity);
-      if (wanted) {
-        const Stage& s = memory.stages[slot];
-        const int blocks = min(kBlocks, end - b0);
-        const auto stage = static_cast<uint64_t>(slot * static_cast<int>(sizeof(Stage) / 16));
+      const Stage& s = memory.stages[slot];
+      const int blocks = min(kBlocks, end - b0);
+      const auto stage = static_cast<uint64_t>(slot * static_cast<int>(sizeof(Stage) / 16));
 #pragma unroll 1
-        for (int k = 0; k < blocks; ++k) {
-          const uint64_t more = stage + static_cast<uint64_t>(k * 2);
-          hold<kSums>(c);
-          begin_sums();
-          group_dot(c, w_first + more, x_first + more);
-          commit_sums();
-          const float sw[2] = {__half2float(__ushort_as_half(s.scales[row][k])),
-                               __half2float(__ushort_as_half(s.scales[row + 8][k]))};
-          const float* steps = &s.d[k][col];
-          float4 v[2] = {*reinterpret_cast<const float4*>(steps), *reinterpret_cast<const float4*>(steps + 16)};
-          wait_for_sums();
-          hold<kSums>(c);
-          if (b0 + k == segment_begin) {
-            segment_begin = segment_start(p.n, ++segment);
-            add_block<true>(acc, total, c, sw, steps, v);
-          } else {
-            add_block<false>(acc, total, c, sw, steps, v);
-          }
+      for (int k = 0; k < blocks; ++k) {
+        if (kInStep) sync_groups<kGroups>();
+        if (!wanted) continue;
+        const uint64_t more = stage + static_cast<uint64_t>(k * 2);
+        hold<kSums>(c);
+        begin_sums();
+        group_dot(c, w_first + more, x_first + more);
+        commit_sums();
+        const float sw[2] = {__half2float(__ushort_as_half(s.scales[row][k])),
+                             __half2float(__ushort_as_half(s.scales[row + 8][k]))};
+        const float* steps = &s.d[k][col];
+        float4 v[2] = {*reinterpret_cast<const float4*>(steps), *reinterpret_cast<const float4*>(steps + 16)};
+        wait_for_sums();
+        hold<kSums>(c);
+        if (b0 + k == segment_begin) {
+          segment_begin = segment_start(p.n, ++segment);
+          add_block<true>(acc, total, c, sw, steps, v);
+        } else {
+          add_block<false>(acc, total, c, sw, steps, v);
         }
       }
       __syncwarp();
@@ -278,103 +288,60 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
       for (int i = 0; i < kSums; ++i) kept[i * 128] = total[i] + acc[i];
       continue;
     }
-    float* y = at.y + int64_t{at.t0} * at.ldy + at.m0;
+    float* y = at.piece->y + int64_t{at.t0} * at.piece->ldy + at.m0;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
-      const int t = group_col + i / 4 * 8 + lane % 4 * 2 + i % 2, m = row + i / 2 % 2 * 8;
-      if (t < at.count && m < at.rows) y[int64_t{t} * at.ldy + m] = total[i] + acc[i];
+      const int t = col_of(i), m = row_of(group, i);
+      if (t < at.count && m < at.rows) y[int64_t{t} * at.piece->ldy + m] = total[i] + acc[i];
     }
   }
 }
 
 #endif
 
-// Where the step of column `col` lies in its sixteen.
-__device__ inline int step_place(int col) {
-  return (col & ~15) | (col & 6) << 1 | (col & 8) >> 2 | (col & 1);
-}
-
-struct StepsParams {
-  const float* d;
-  float* steps;
-  int T, n, padded;  // rows of x, those of whole tiles
-};
-
-// 32 rows of x and 32 blocks, transposed.
-__global__ void arrange_steps(StepsParams p) {
-  __shared__ float tile[32][33];
-  begin_early();
-  const int t0 = static_cast<int>(blockIdx.x) * 32, b0 = static_cast<int>(blockIdx.y) * 32;
-  const int lane = lane_id();
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int t = warp_id() + i * 8;
-    const bool inside = t0 + t < p.T && b0 + lane < p.n;
-    tile[step_place(t)][lane] = inside ? p.d[int64_t{t0 + t} * p.n + b0 + lane] : 0.0f;
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int b = warp_id() + i * 8;
-    if (b0 + b < p.n) p.steps[int64_t{b0 + b} * p.padded + t0 + lane] = tile[lane][b];
-  }
-}
-
-template <int kN>
-constexpr int threads_of() {
-  return kCopiers + kRows / 64 * (kCols / kN) * 128;
-}
-
-template <int kN>
-__global__ void __launch_bounds__(threads_of<kN>(), 1)
-    matmul_groups_kernel(const __grid_constant__ GroupParams p) {
+__global__ void __launch_bounds__(kThreads, 1) matmul_groups_kernel(const __grid_constant__ GroupParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) uint8_t shared[];
   auto& memory = *reinterpret_cast<Memory*>(shared);
-  constexpr int kGroups = kRows / 64 * (kCols / kN);
   start_dependents();
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
-      make_barrier(&memory.full[i], kCopiers);
+      make_barrier(&memory.full[i], kCopiers + 1);
       make_barrier(&memory.empty[i], kGroups * 4);
     }
+    fence_barriers();
   }
   __syncthreads();
   wait_for_earlier();
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / 128, 0);
   if (group == kGroups) {
-    give_registers<kN == 128 ? 40 : 32>();
+    give_registers<kCopyRegisters>();
     copy_all(p, memory);
   } else {
-    take_registers<kN == 128 ? 232 : 120>();
-    compute_all<kN>(p, memory, group);
+    take_registers<kSumRegisters>();
+    compute_all(p, memory, group);
   }
 #endif
 }
 
 // A thread per eight outputs of a tile: the segments' sums from the left.
-template <int kN>
 __global__ void join_group_parts(const __grid_constant__ GroupParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   begin_early();
-  constexpr int kSums = kN / 2, kGroups = kRows / 64 * (kCols / kN), kEach = 8;
+  constexpr int kEach = 8, kStep = kGroups * kSums * 128;
   const int i0 = static_cast<int>(blockIdx.x) % (kSums / kEach) * kEach;
-  const int unit = static_cast<int>(blockIdx.x) / (kSums / kEach), group = unit % kGroups;
-  const int tile = unit / kGroups, tid = static_cast<int>(threadIdx.x), lane = lane_id();
+  const int unit = static_cast<int>(blockIdx.x) / (kSums / kEach), group = unit % kGroups, tile = unit / kGroups;
   const Place at = place_of(p, tile);
-  const int group_row = group % 2 * 64, group_col = group / 2 * kN;
-  const int row = group_row + warp_id() * 16 + lane / 4;
-  float* y = at.y + int64_t{at.t0} * at.ldy + at.m0;
-  const float* kept = p.kept + (int64_t{tile * 8} * kGroups + group) * (kSums * 128) + tid;
+  float* y = at.piece->y + int64_t{at.t0} * at.piece->ldy + at.m0;
+  const float* kept = p.kept + int64_t{tile} * (8 * kStep) + group * (kSums * 128) + threadIdx.x;
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const int t = group_col + (i0 + i) / 4 * 8 + lane % 4 * 2 + i % 2, m = row + i / 2 % 2 * 8;
+  for (int i = i0; i < i0 + kEach; ++i) {
+    const int t = col_of(i), m = row_of(group, i);
     if (t >= at.count || m >= at.rows) continue;
-    const float* from = kept + (i0 + i) * 128;
-    float sum = __ldcg(from);
+    float sum = __ldcg(kept + i * 128);
 #pragma unroll
-    for (int s = 1; s < 8; ++s) sum = sum + __ldcg(from + s * (kGroups * kSums * 128));
-    y[int64_t{t} * at.ldy + m] = sum;
+    for (int s = 1; s < 8; ++s) sum = sum + __ldcg(kept + i * 128 + s * kStep);
+    y[int64_t{t} * at.piece->ldy + m] = sum;
   }
 #endif
 }
@@ -394,20 +361,31 @@ bool groups_there() {
   const bool known = cudaFuncGetAttributes(&f, has_groups) == cudaSuccess && f.sharedSizeBytes > 0;
   const bool raised =
       known &&
-      cudaFuncSetAttribute(matmul_groups_kernel<128>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           sizeof(Memory)) == cudaSuccess &&
-      cudaFuncSetAttribute(matmul_groups_kernel<64>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+      cudaFuncSetAttribute(matmul_groups_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            sizeof(Memory)) == cudaSuccess;
   cudaGetLastError();
   return raised;
 }
 
-template <int kN>
-void launch_groups(Queue& queue, const GroupParams& p, int blocks) {
-  queue.launch_early(matmul_groups_kernel<kN>, static_cast<unsigned>(blocks), threads_of<kN>(), sizeof(Memory), p);
-  if (p.parts) {
-    queue.launch_early(join_group_parts<kN>, static_cast<unsigned>(p.tiles * (kRows * kCols / 128 / 8)), 128, 0, p);
-  }
+// Tiles of 128 rows by 128 bytes of `rows` rows of `bytes`; false when the driver has no such maps.
+bool map_rows(CUtensorMap* map, const void* data, int64_t rows, int64_t bytes) {
+  static const auto encode = [] {
+    void* f = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found) != cudaSuccess ||
+        found != cudaDriverEntryPointSuccess) {
+      cudaGetLastError();
+      f = nullptr;
+    }
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(f);
+  }();
+  if (encode == nullptr) return false;
+  const cuuint64_t size[] = {static_cast<cuuint64_t>(bytes), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t stride[] = {static_cast<cuuint64_t>(bytes)};
+  const cuuint32_t box[] = {128, 128}, each[] = {1, 1};
+  return encode(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<void*>(data), size, stride, box, each,
+                CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -426,15 +404,19 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
         b.T != a.T || b.q.codes != a.q.codes || b.w.rows < 1 || b.w.rows >= int64_t{1} << 31) {
       return false;
     }
-    p.pieces[i] = {b.w.data,      b.w.data + b.w.scales, b.y, b.ldy, static_cast<int>(b.w.rows),
-                   static_cast<int>(tiles_m)};
+    Piece& piece = p.pieces[i];
+    if (!map_rows(&piece.codes, b.w.data, b.w.rows, b.w.cols)) return false;
+    piece.scales = b.w.data + b.w.scales, piece.y = b.y, piece.ldy = b.ldy;
+    piece.rows = static_cast<int>(b.w.rows), piece.first = static_cast<int>(tiles_m);
     tiles_m += blocks_for(b.w.rows, kRows);
   }
   for (int i = count; i < kMostPieces; ++i) p.pieces[i].first = 0x7fffffff;
   const int64_t tiles = tiles_m * tiles_t, steps = (n + kBlocks - 1) / kBlocks;
   const int processors = queue.processors() < kMostBlocks ? queue.processors() : kMostBlocks;
-  if (a.T <= 64 || n < 8 || n % 2 != 0 || tiles * steps * (processors + 1) >= int64_t{1} << 32) return false;
-  p.codes = a.q.codes;
+  if (a.T <= 64 || n < 8 || n % 2 != 0 || reinterpret_cast<uintptr_t>(a.q.d) % 16 != 0 ||
+      tiles * steps * (processors + 1) >= int64_t{1} << 32) return false;
+  if (!map_rows(&p.codes, a.q.codes, a.T, a.w.cols)) return false;
+  p.steps = a.q.d;
   p.T = static_cast<int>(a.T), p.n = static_cast<int>(n);
   p.tiles_t = static_cast<int>(tiles_t), p.tiles = static_cast<int>(tiles);
   // Segments begin at whole words of scales. Their sums go through memory: for a long K or few tiles.
@@ -443,19 +425,15 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
   const int64_t kept = p.parts    ? tiles * 8 * (kRows * kCols)
                        : p.shares ? int64_t{processors} * 2 * (kRows * kCols)
                                   : 0;
-  const int64_t padded = tiles_t * kCols;
-  auto* room = static_cast<float*>(queue.scratch(static_cast<size_t>(kept + n * padded) * sizeof(float)));
-  if (room == nullptr) return true;
-  p.kept = room, p.steps = room + kept;
-  queue.launch_early(arrange_steps, dim3(blocks_for(padded, 32), blocks_for(n, 32)), 256, 0,
-                     StepsParams{a.q.d, room + kept, p.T, p.n, static_cast<int>(padded)});
+  if (kept > 0) {
+    p.kept = static_cast<float*>(queue.scratch(static_cast<size_t>(kept) * sizeof(float)));
+    if (p.kept == nullptr) return true;
+  }
   const int64_t works = p.parts ? tiles * 8 : tiles;
   const int blocks = static_cast<int>(works < processors ? works : processors);
-  static const bool narrow = std::getenv("ARGON_DENSE") != nullptr && std::atoi(std::getenv("ARGON_DENSE")) == 64;
-  if (narrow) {
-    launch_groups<64>(queue, p, blocks);
-  } else {
-    launch_groups<128>(queue, p, blocks);
+  queue.launch_early(matmul_groups_kernel, static_cast<unsigned>(blocks), kThreads, sizeof(Memory), p);
+  if (p.parts) {
+    queue.launch_early(join_group_parts, static_cast<unsigned>(tiles * (kRows * kCols / 128 / 8)), 128, 0, p);
   }
   return true;
 }

@@ -103,6 +103,72 @@ __global__ void __launch_bounds__(32 * kGroupWarps) moe_group(ops::MoeGroupArgs 
   });
 }
 
+// The same with all ids kept in shared memory, 16 bits each, beside how many slots each expert has.
+constexpr int kKeptSlots = 90000, kKeptExperts = 4096;
+__global__ void __launch_bounds__(32 * kGroupWarps) moe_group_kept(ops::MoeGroupArgs a) {
+  extern __shared__ __align__(16) uint16_t ids[];
+  begin_early();
+  const int e = static_cast<int>(blockIdx.x) * kGroupWarps + warp_id(), lane = lane_id();
+  const int tid = static_cast<int>(threadIdx.x), E = static_cast<int>(a.E), K = static_cast<int>(a.K);
+  const int slots = static_cast<int>(a.T * a.K), padded = (slots + 255) / 256 * 256;
+  auto* counts = reinterpret_cast<int*>(ids + padded);
+  for (int i = tid; i < E; i += 32 * kGroupWarps) counts[i] = 0;
+  __syncthreads();
+  constexpr int kAhead = 8;
+  for (int first = 0; first < padded; first += 32 * kGroupWarps * kAhead) {
+    int id[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int at = first + i * 32 * kGroupWarps + tid;
+      id[i] = at < slots ? a.ids[at] : -1;
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int at = first + i * 32 * kGroupWarps + tid;
+      if (id[i] >= 0) atomicAdd(&counts[id[i]], 1);
+      if (at < padded) ids[at] = static_cast<uint16_t>(id[i]);
+    }
+  }
+  __syncthreads();
+  if (e > E) return;
+  int below = 0;
+  for (int i = lane; i < e; i += 32) below += counts[i];
+  below = __reduce_add_sync(kAllLanes, below);
+  if (lane == 0) a.expert_begin[e] = below;
+  if (e == E) return;
+  const int stop = below + counts[e];
+  const uint32_t both = static_cast<uint32_t>(e) << 16 | static_cast<uint32_t>(e);
+  const unsigned lower = (1u << lane) - 1;
+  // A lane looks at eight neighbouring ids; nothing of them: no half of a word that is zero.
+  for (int first = 0; below < stop; first += 256) {
+    const uint4 four = *reinterpret_cast<const uint4*>(ids + first + lane * 8);
+    const uint32_t word[4] = {four.x ^ both, four.y ^ both, four.z ^ both, four.w ^ both};
+    uint32_t zero = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) zero |= (word[j] - 0x00010001u) & ~word[j] & 0x80008000u;
+    if (!__any_sync(kAllLanes, zero != 0)) continue;
+    int mine = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) mine += ((word[j] & 0xffffu) == 0) + (word[j] >> 16 == 0);
+    int s = below;
+#pragma unroll
+    for (int b = 0; b < 4; ++b) {
+      const unsigned all = __ballot_sync(kAllLanes, mine >> b & 1);
+      s += __popc(all & lower) << b;
+      below += __popc(all) << b;
+    }
+    if (mine == 0) continue;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      if ((word[j / 2] >> (j % 2 * 16) & 0xffffu) != 0) continue;
+      const int at = first + lane * 8 + j;
+      a.slot[at] = s;
+      a.slot_row[s] = at / K;
+      ++s;
+    }
+  }
+}
+
 struct Routing {
   ops::MoeRouteArgs route;
   ops::MoeGroupArgs group;
@@ -215,6 +281,17 @@ void run(Queue& queue, const ops::MoeRouteArgs& a) {
 }
 
 void run(Queue& queue, const ops::MoeGroupArgs& a) {
+  const int64_t slots = a.T * a.K;
+  if (slots <= kKeptSlots && a.E <= kKeptExperts) {
+    static const cudaError_t raised = cudaFuncSetAttribute(
+        moe_group_kept, cudaFuncAttributeMaxDynamicSharedMemorySize, (kKeptSlots + 256) * 2 + kKeptExperts * 4);
+    const size_t room = static_cast<size_t>((slots + 255) / 256 * 256 * 2 + a.E * 4);
+    if (raised == cudaSuccess || room <= size_t{48} << 10) {
+      queue.launch_early(moe_group_kept, blocks_for(a.E + 1, kGroupWarps), 32 * kGroupWarps, room, a);
+      return;
+    }
+    cudaGetLastError();
+  }
   queue.launch_early(moe_group, blocks_for(a.E + 1, kGroupWarps), 32 * kGroupWarps, 0, a);
 }
 

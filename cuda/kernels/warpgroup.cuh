@@ -1,6 +1,8 @@
 // Instructions of compute capability 9.0: what the warpgroup products are made of.
 #pragma once
 
+#include <cuda.h>
+
 #include "cuda/kernels/copy_async.cuh"
 
 namespace argon::cuda {
@@ -61,6 +63,21 @@ __device__ inline void make_barrier(uint64_t* b, int count) {
 __device__ inline void arrive(uint64_t* b) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_at(b)) : "memory");
 }
+// Before other threads and copies of whole tiles use new barriers; then a barrier of the block.
+__device__ inline void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// An arrival; the phase also waits for `bytes` of copy_tile.
+__device__ inline void arrive_with(uint64_t* b, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(b)), "r"(bytes) : "memory");
+}
+// The box of a map (in the kernel's parameters) from `byte` of row `row` on, as rows_of_128 expects it; zeros
+// where the matrix has ended.
+__device__ inline void copy_tile(void* to, const CUtensorMap* map, int byte, int row, uint64_t* b) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
+          "r"(shared_at(to)),
+      "l"(map), "r"(byte), "r"(row), "r"(shared_at(b))
+      : "memory");
+}
 // Until the phase of this parity has ended.
 __device__ inline void wait_for_phase(uint64_t* b, unsigned parity) {
   uint32_t done = 0;
@@ -75,6 +92,11 @@ __device__ inline void wait_for_phase(uint64_t* b, unsigned parity) {
 // Of the 128 threads of a warpgroup; `which` from 1 on.
 __device__ inline void sync_group(int which) {
   asm volatile("bar.sync %0, 128;" ::"r"(which) : "memory");
+}
+// Of kGroups warpgroups.
+template <int kGroups>
+__device__ inline void sync_groups() {
+  asm volatile("bar.sync 15, %0;" ::"n"(kGroups * 128) : "memory");
 }
 template <int kRegisters>
 __device__ inline void give_registers() {
