@@ -252,7 +252,7 @@ __device__ inline void scan_token(Lane<kHeads>& l, const float (&k)[kPart], floa
   float pq[kHeads], d[kHeads];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) pq[h] = 0.0f;
-  constexpr int kCut[4] = {0, 6, 14, 16};
+  constexpr int kCut[4] = {0, 6, 15, 16};
 #pragma unroll
   for (int level = 0; level < 3; ++level) {
     const int mask = level == 0 ? 4 : tie(4 << level, pq, l.zero);
