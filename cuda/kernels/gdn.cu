@@ -20,6 +20,14 @@ __device__ inline float conv_silu(const ops::GdnPreArgs& a, int64_t ch, int64_t 
   return silu32(conv);
 }
 
+// The last 3 columns become a channel's history; oldest first, so nothing is read after it was replaced.
+__device__ inline void replace_history(const ops::GdnPreArgs& a, int64_t ch, int64_t channel) {
+  for (int64_t j = 0; j < 3; ++j) {
+    const int64_t at = a.s.T - 3 + j;
+    a.history[j * ch + channel] = at >= 0 ? a.qkv[at * ch + channel] : a.history[(at + 3) * ch + channel];
+  }
+}
+
 // Values of a head are written and read again by the lane that owns them: index i belongs to lane i % 32.
 __global__ void gdn_pre(ops::GdnPreArgs a) {
   const ops::GdnShape& s = a.s;
@@ -128,6 +136,12 @@ __device__ inline float own_dot(const float (&a)[kEach], const float (&b)[kEach]
   return sum;
 }
 
+// By the warps that alone read these channels' history, once they have.
+__device__ inline void replace_histories(const ops::GdnPreArgs& a, int64_t ch, int64_t channel) {
+#pragma unroll 1
+  for (int j = 0; j < kEach; ++j) replace_history(a, ch, channel + 32 * j);
+}
+
 __device__ inline void pre_values(const ops::GdnPreArgs& a, int64_t head, int64_t first) {
   const ops::GdnShape& s = a.s;
   const int lane = lane_id();
@@ -153,6 +167,7 @@ __device__ inline void pre_values(const ops::GdnPreArgs& a, int64_t head, int64_
     a.gb[at * 2] = exp32(a.a[head] * softplus32(a.alpha[at] + a.dt[head]));
     a.gb[at * 2 + 1] = sigmoid32(a.beta[at]);
   }
+  if (first == 0) replace_histories(a, ch, channel);
 }
 
 __device__ inline void pre_keys(const ops::GdnPreArgs& a, int64_t head, int64_t first) {
@@ -190,6 +205,10 @@ __device__ inline void pre_keys(const ops::GdnPreArgs& a, int64_t head, int64_t 
     }
     if (lane == 0) a.kq[at] = kq;
   }
+  if (first == 0) {
+    replace_histories(a, ch, head * kD + lane);
+    replace_histories(a, ch, (s.hk + head) * kD + lane);
+  }
 }
 
 __host__ __device__ inline int count_of(int64_t n, int each) {
@@ -212,15 +231,10 @@ __global__ void __launch_bounds__(kHeadsOfBlock * 32, 6) gdn_pre_128(ops::GdnPre
   keys ? pre_keys(a, head, run * kRun) : pre_values(a, head, run * kValueRun);
 }
 
-// After gdn_pre: the last 3 columns become the history; oldest first, so nothing is read after it was
-// replaced.
+// After gdn_pre.
 __global__ void gdn_history(ops::GdnPreArgs a) {
   const int64_t ch = channel_count(a.s), i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= ch) return;
-  for (int64_t j = 0; j < 3; ++j) {
-    const int64_t at = a.s.T - 3 + j;
-    a.history[j * ch + i] = at >= 0 ? a.qkv[at * ch + i] : a.history[(at + 3) * ch + i];
-  }
+  if (i < ch) replace_history(a, ch, i);
 }
 
 __global__ void gdn_post(ops::GdnPostArgs a) {
@@ -247,7 +261,6 @@ void run(Queue& queue, const ops::GdnPreArgs& a) {
   if (a.s.T == 0 || a.s.D != kD || !aligned(a.conv_w)) return run_general(queue, a);
   const int value_blocks = count_of(a.s.T, kValueRun) * count_of(a.s.hv, kHeadsOfBlock);
   queue.launch(gdn_pre_128, static_cast<unsigned>(key_blocks(a.s) + value_blocks), kHeadsOfBlock * 32, 0, a);
-  queue.launch(gdn_history, blocks_for(channels(a.s), 256), 256, 0, a);
 }
 
 void run_general(Queue& queue, const ops::GdnPostArgs& a) {
