@@ -4,17 +4,21 @@
 // gdn_scan_128 (heads of 128): a warp holds 4 columns of kHeads value heads that read one key head (tiled
 // order: heads k, k+hk, ...), so a lane has kHeads*16 state values and reads k and q once for all of them. At
 // the model's 16 key and 48 value heads that is 512 warps, one for each scheduler of a large GPU, so nothing
-// but the warp's own independent work hides a latency. Bound: 4*D*D operations per head and token (192 cycles
-// a token on 128 processors). docs/lab/cuda-gdn.md counts what a token costs.
+// but the warp's own independent work hides a latency. Two warps a scheduler are slower: a fma that reads
+// three new registers takes two cycles, and only a warp that issues alone finds the last operands in the
+// reuse cache. Bound: 4*D*D operations per head and token (192 cycles a token on 128 processors).
+// docs/lab/cuda-gdn.md counts what a token costs.
 //   - A token's chain is k.S -> 3 shuffles -> d -> S. The update of token t and k.S of token t+1 go together;
-//     q.S and decay*S fill the waits for the shuffles.
+//     q.S and decay*S, which read the same S, fill the waits for the shuffles.
 //   - Four more warps copy tiles of tokens into shared memory and work out the outputs of the last tile from
-//     the parts of q.S and the d that the scanning warps leave there: one barrier a tile.
+//     the parts of q.S and the d that the scanning warps leave there: one barrier a tile. What they issue,
+//     the scanning warps cannot, so addresses are only added to.
 //   - Lanes that read the same k lie side by side (part = lane / 4), which halves the load unit's work.
 #include <cstddef>
 
 #include "cuda/device.cuh"
 #include "cuda/kernels.h"
+#include "cuda/kernels/copy_async.cuh"
 
 namespace argon::cuda {
 namespace {
@@ -26,32 +30,30 @@ constexpr int kWarps = 4;             // that scan
 constexpr int kColumns = 4 * kWarps;  // of a block
 constexpr int kHelpers = 128;         // threads that copy and write
 constexpr int kMostHeads = 3;
-constexpr int kStages = 3;  // tiles of tokens: one is worked on, the next is there, one is on its way
+constexpr int kStages = 3;    // tiles of tokens: one is worked on, the next is there, one is on its way
+constexpr int kKeptRow = 36;  // lanes of a warp, spaced so that the helpers' reads fall on different banks
 
 // One token's input.
 struct Slot {
   float k[8 * kPartStride];
   float q[8 * kPartStride];
   float4 v[kColumns];  // of the heads
-  float gates[8];      // decay of each head; at 3: k.q; from 4 on: beta of each head
+  float gates[8];      // decay and beta of each head; from 2 * kMostHeads on: k.q
 };
+constexpr int kSlot = sizeof(Slot), kQ = offsetof(Slot, q), kV = offsetof(Slot, v),
+              kGates = offsetof(Slot, gates);
+
+// What the lanes leave of a token: their parts of q.S of each head, and in w d of head min(part, kHeads - 1).
+struct Kept {
+  float4 lanes[kWarps][kKeptRow];
+};
+constexpr int kToken = sizeof(Kept);
 
 template <int kTile>
 struct Shared {
-  Slot slots[kStages * kTile];
-  // What a lane leaves of a token: its part of q.S of each head, and in w d of head min(part, kHeads - 1).
-  float4 kept[2][kTile][kWarps][32];
+  Slot slots[kStages * kTile + 1];  // the last is the first once more, so that a tile's successor follows it
+  Kept kept[2][kTile];
 };
-
-template <int kBytes>
-__device__ inline void copy_async(void* to, const void* from) {
-  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(kBytes) : "memory");
-  }
-}
 
 __device__ inline void sync_all() {
   asm volatile("bar.sync 0, %0;" ::"n"(kWarps * 32 + kHelpers) : "memory");
@@ -62,67 +64,136 @@ struct Place {
   int key_head, head, column;  // the block's first value head and first column
 };
 
-// Tokens first .. of the pass, by the helpers; past the end the last token is taken again.
+// A helper's share of the copying of a tile: a sixteenth of four rows of k and q, a column of v, one head's
+// gates (or k.q).
 template <int kHeads, int kTile>
-__device__ inline void load_tile(Slot* slots, const ops::GdnScanArgs& a, const Place& p, int first, int tid) {
-  const int last = static_cast<int>(a.s.T) - 1, hk = static_cast<int>(a.s.hk), hv = static_cast<int>(a.s.hv);
-#pragma unroll
-  for (int j = 0; j < kTile * 32 / kHelpers; ++j) {
-    const int t = j * (kHelpers / 32) + tid / 32, c = tid % 32;
-    const int64_t from = (int64_t{min(first + t, last)} * hk + p.key_head) * kD + c * 4;
-    const int to = c / 4 * kPartStride + c % 4 * 4;
-    copy_async<16>(&slots[t].k[to], a.kn + from);
-    copy_async<16>(&slots[t].q[to], a.qn + from);
+struct Copies {
+  static constexpr int kRows = kHelpers / 32, kValueRows = kHelpers / kColumns;
+  const float *k, *q, *v, *gate;  // of the next tile
+  int64_t row_step, value_step, head_step, gate_step;
+  int T, row, value_row, gate_row, to, value_to, gate_to;
+  bool wants_gate, is_kq;
+
+  __device__ inline Copies(const ops::GdnScanArgs& a, const Place& p, int tid)
+      : row_step(a.s.hk * kD), value_step(a.s.hv * kD), head_step(a.s.hk * kD), T(static_cast<int>(a.s.T)) {
+    const int c = tid % 32, column = tid % kColumns, h = tid % 4;
+    row = tid / 32, value_row = tid / kColumns, gate_row = tid / 4;
+    to = row * kSlot + (c / 4 * kPartStride + c % 4 * 4) * 4;
+    k = a.kn + int64_t{p.key_head} * kD + c * 4;
+    q = a.qn + int64_t{p.key_head} * kD + c * 4;
+    value_to = value_row * kSlot + kV + column * 16;
+    v = a.vc + int64_t{p.head} * kD + p.column + column;
+    gate_to = gate_row * kSlot + kGates + h * 8;
+    is_kq = h == kMostHeads;
+    wants_gate = gate_row < kTile && (h < kHeads || is_kq);
+    gate = is_kq ? a.kq + p.key_head : a.gb + (p.head + h * a.s.hk) * 2;
+    gate_step = is_kq ? a.s.hk : a.s.hv * 2;
   }
-#pragma unroll
-  for (int j = 0; j < kTile * kColumns / kHelpers; ++j) {
-    const int t = j * (kHelpers / kColumns) + tid / kColumns, c = tid % kColumns;
-    const float* from = a.vc + (int64_t{min(first + t, last)} * hv + p.head) * kD + p.column + c;
-#pragma unroll
-    for (int h = 0; h < kHeads; ++h) {
-      copy_async<4>(reinterpret_cast<float*>(&slots[t].v[c]) + h, from + h * hk * kD);
+
+  __device__ inline void copy_gate(uint8_t* slots, int64_t token) const {
+    if (is_kq) {
+      copy_async<4>(slots + gate_to, gate + token * gate_step, true);
+    } else {
+      copy_async<8>(slots + gate_to, gate + token * gate_step, true);
     }
   }
-  const int t = tid / 8, i = tid % 8, h = i % 4;
-  if (t < kTile && (h < kHeads || i == 3)) {
-    const int64_t token = min(first + t, last);
-    const float* from =
-        i == 3 ? a.kq + token * hk + p.key_head : a.gb + (token * hv + p.head + h * hk) * 2 + i / 4;
-    copy_async<4>(&slots[t].gates[i], from);
+  __device__ inline void copy_values(uint8_t* slots, const float* from, int i) const {
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h, from += head_step) {
+      copy_async<4>(slots + value_to + i * (kValueRows * kSlot) + h * 4, from, true);
+    }
   }
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
+
+  // Tokens first .. of the pass to slots; past the end the last token is taken again.
+  __device__ inline void tile(uint8_t* slots, int first) const {
+    if (first + kTile <= T) {
+      const float *from_k = k + (first + row) * row_step, *from_q = q + (first + row) * row_step;
+#pragma unroll
+      for (int i = 0; i < kTile / kRows; ++i, from_k += kRows * row_step, from_q += kRows * row_step) {
+        copy_async<16>(slots + to + i * (kRows * kSlot), from_k, true);
+        copy_async<16>(slots + to + i * (kRows * kSlot) + kQ, from_q, true);
+      }
+      const float* from_v = v + (first + value_row) * value_step;
+#pragma unroll
+      for (int i = 0; i < kTile / kValueRows; ++i, from_v += kValueRows * value_step) {
+        copy_values(slots, from_v, i);
+      }
+    } else {
+      for (int i = 0; i < kTile / kRows; ++i) {
+        const int64_t at = min(first + row + i * kRows, T - 1) * row_step;
+        copy_async<16>(slots + to + i * (kRows * kSlot), k + at, true);
+        copy_async<16>(slots + to + i * (kRows * kSlot) + kQ, q + at, true);
+      }
+      for (int i = 0; i < kTile / kValueRows; ++i) {
+        copy_values(slots, v + min(first + value_row + i * kValueRows, T - 1) * value_step, i);
+      }
+    }
+    if (wants_gate) copy_gate(slots, min(first + gate_row, T - 1));
+  }
+  // Token `first` alone, by the threads that copy a tile's first token.
+  __device__ inline void token(uint8_t* slot, int first) const {
+    const int at = min(first, T - 1);
+    if (row == 0) {
+      copy_async<16>(slot + to, k + at * row_step, true);
+      copy_async<16>(slot + to + kQ, q + at * row_step, true);
+    }
+    if (value_row == 0) copy_values(slot, v + at * value_step, 0);
+    if (wants_gate && gate_row == 0) copy_gate(slot, at);
+  }
+};
+__device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // The outputs of a tile, by the helpers: a thread takes a token and a column.
 template <int kHeads, int kTile>
-__device__ inline void write_outputs(const Slot* slots, const float4 (*kept)[kWarps][32], float* out,
-                                     int count, int hv, int hk, int tid) {
+__device__ inline void write_outputs(const Slot* slots, const Kept* kept, float* out, int count, int hv,
+                                     int hk, int tid) {
 #pragma unroll
   for (int j = 0; j < kTile * kColumns / kHelpers; ++j) {
     const int t = j * (kHelpers / kColumns) + tid / kColumns, c = tid % kColumns;
-    const float4* from = &kept[t][c / 4][c % 4];
+    const float4* from = &kept[t].lanes[c / 4][c % 4];
     float4 parts[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) parts[i] = from[4 * i];
-    const float4 gates = *reinterpret_cast<const float4*>(slots[t].gates);
-    const float decay[kMostHeads] = {gates.x, gates.y, gates.z};
+    const float* gates = slots[t].gates;
     if (t >= count) continue;
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
       const auto q = [&](int i) { return h == 0 ? parts[i].x : h == 1 ? parts[i].y : parts[i].z; };
       const float total = ((q(0) + q(1)) + (q(2) + q(3))) + ((q(4) + q(5)) + (q(6) + q(7)));
-      out[int64_t{t} * hv * kD + h * hk * kD + c] = __fmaf_rn(gates.w, parts[h].w, decay[h] * total);
+      out[int64_t{t} * hv * kD + h * hk * kD + c] =
+          __fmaf_rn(gates[2 * kMostHeads], parts[h].w, gates[2 * h] * total);
     }
   }
 }
 
-// What a lane keeps from token to token: its state, and of the token that comes next the part of k.S, k, q,
-// gates and v.
-template <int kHeads>
-struct Lane {
-  float S[kHeads][kPart], pk[kHeads], q[kPart], gates[8];
-  float4 v;
-};
+template <int kHeads, int kTile>
+__device__ void help(Shared<kTile>& s, const ops::GdnScanArgs& a, const Place& p, int tiles) {
+  const int tid = static_cast<int>(threadIdx.x) - kWarps * 32;
+  const int hk = static_cast<int>(a.s.hk), hv = static_cast<int>(a.s.hv), T = static_cast<int>(a.s.T);
+  const Copies<kHeads, kTile> copies(a, p, tid);
+  uint8_t* const slots = reinterpret_cast<uint8_t*>(s.slots);
+  uint8_t* const again = slots + kStages * kTile * kSlot;
+  for (int n = 0; n < kStages; ++n) {
+    copies.tile(slots + n * kTile * kSlot, n * kTile);
+    if (n == 0) copies.token(again, 0);
+    end_copies();
+  }
+  asm volatile("cp.async.wait_group 1;" ::: "memory");
+  sync_all();  // tiles 0 and 1 are there
+  float* out = a.o + int64_t{p.head} * kD + p.column;
+  for (int n = 0, stage = 0; n < tiles; ++n) {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    sync_all();  // tile n is worked through, tile n + 2 is there
+    write_outputs<kHeads, kTile>(s.slots + stage * kTile, s.kept[n % 2], out + int64_t{n} * kTile * hv * kD,
+                                 T - n * kTile, hv, hk, tid);
+    sync_helpers();
+    copies.tile(slots + stage * kTile * kSlot, (n + kStages) * kTile);
+    if (stage == 0) copies.token(again, (n + kStages) * kTile);
+    end_copies();
+    stage = stage == kStages - 1 ? 0 : stage + 1;
+  }
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
 
 __device__ inline void load_row(float (&x)[kPart], const uint8_t* from) {
 #pragma unroll
@@ -131,22 +202,29 @@ __device__ inline void load_row(float (&x)[kPart], const uint8_t* from) {
     x[i] = y.x, x[i + 1] = y.y, x[i + 2] = y.z, x[i + 3] = y.w;
   }
 }
-__device__ inline void load_k(float (&k)[kPart], const uint8_t* slot, int part) {
-  load_row(k, slot + part * kPartStride * 4);
-}
+
+// What a lane keeps from token to token: its state, and of the token that comes next the part of k.S, q,
+// gates and v.
 template <int kHeads>
-__device__ inline void load_rest(Lane<kHeads>& l, const uint8_t* slot, int part, int own) {
-  load_row(l.q, slot + offsetof(Slot, q) + part * kPartStride * 4);
-#pragma unroll
-  for (int i = 0; i < 8; i += 4) {
-    const float4 x = *reinterpret_cast<const float4*>(slot + offsetof(Slot, gates) + i * 4);
-    l.gates[i] = x.x, l.gates[i + 1] = x.y, l.gates[i + 2] = x.z, l.gates[i + 3] = x.w;
+struct Lane {
+  float S[kHeads][kPart], pk[kHeads], q[kPart], decay[kMostHeads], beta[kMostHeads], v[kMostHeads];
+  int part, own, row;  // its column in the block; its part's bytes in a row of k
+  int zero;            // 0, which the compiler does not know
+
+  // All but k of a token.
+  __device__ inline void load(const uint8_t* slot) {
+    load_row(q, slot + kQ + row);
+    const float4 x = *reinterpret_cast<const float4*>(slot + kGates);
+    const float4 y = *reinterpret_cast<const float4*>(slot + kV + own * 16);
+    decay[0] = x.x, beta[0] = x.y, decay[1] = x.z, beta[1] = x.w, v[0] = y.x, v[1] = y.y, v[2] = y.z;
+    if constexpr (kHeads == 3) {
+      const float2 z = *reinterpret_cast<const float2*>(slot + kGates + 16);
+      decay[2] = z.x, beta[2] = z.y;
+    }
   }
-  l.v = *reinterpret_cast<const float4*>(slot + offsetof(Slot, v) + own * 16);
-}
+};
 
 // v, which is only known once the sums `after` are: the compiler cannot move what uses it in front of them.
-// `zero` is 0, which the compiler does not know.
 template <int kHeads>
 __device__ inline int tie(int v, const float (&after)[kHeads], int zero) {
   int bits = __float_as_int(after[0]);
@@ -164,80 +242,56 @@ __device__ inline float pick(float a, float b, int second) {
   return r;
 }
 
-struct Fixed {
-  int part, own, zero;
-};
-
 // One token, whose k.S is under way in l.pk and whose k is at hand; `slot` holds the token after it, whose k
 // goes to `next`. The q products are tied in between the shuffles: left to itself the compiler puts them
-// elsewhere and the warp waits.
+// elsewhere and the warp waits. Where the ties and loads stand and the order of the updates were searched
+// for: counted in the compiled loop, that is worth 30 of 350 cycles, all of it register ports.
 template <int kHeads>
 __device__ inline void scan_token(Lane<kHeads>& l, const float (&k)[kPart], float (&next)[kPart],
-                                  const uint8_t* slot, float4* kept, const Fixed& f) {
-  load_k(next, slot, f.part);
-  float pq[kHeads];
+                                  const uint8_t* slot, uint8_t* kept) {
+  float pq[kHeads], d[kHeads];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) pq[h] = 0.0f;
-  constexpr int kCut[4] = {0, 7, 14, 16};
+  constexpr int kCut[4] = {0, 6, 15, 16};
 #pragma unroll
   for (int level = 0; level < 3; ++level) {
-    const int mask = level == 0 ? 4 : tie(4 << level, pq, f.zero);
+    const int mask = level == 0 ? 4 : tie(4 << level, pq, l.zero);
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) l.pk[h] = l.pk[h] + __shfl_xor_sync(kAllLanes, l.pk[h], mask);
 #pragma unroll
-    for (int i = kCut[level]; i < kCut[level + 1]; ++i) {
+    for (int i = 0; i < kPart; ++i) {
+      if (i < kCut[level] || i >= kCut[level + 1]) continue;
 #pragma unroll
-      for (int h = 0; h < kHeads; ++h) pq[h] = __fmaf_rn(l.q[i], l.S[h][i], pq[h]);
+      for (int h = 0; h < kHeads; ++h) {
+        pq[h] = __fmaf_rn(l.q[i], l.S[h][i], pq[h]);
+        l.S[h][i] = l.decay[h] * l.S[h][i];
+      }
     }
   }
-  // x*y + -0 is x*y, zeros included.
-#pragma unroll
-  for (int i = 0; i < kPart; ++i) {
-#pragma unroll
-    for (int h = 0; h < kHeads; ++h) l.S[h][i] = __fmaf_rn(l.gates[h], l.S[h][i], -0.0f);
-  }
-  const float v[kMostHeads] = {l.v.x, l.v.y, l.v.z};
-  float d[kHeads];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
-    const float m = l.gates[h] * l.pk[h];
-    d[h] = l.gates[4 + h] * (v[h] - m);
+    const float m = l.decay[h] * l.pk[h];
+    d[h] = l.beta[h] * (l.v[h] - m);
   }
   float own = d[0];
 #pragma unroll
-  for (int h = 1; h < kHeads; ++h) own = pick(own, d[h], f.part >= h);
-  *kept = {pq[0], kHeads > 1 ? pq[min(1, kHeads - 1)] : 0.0f, kHeads > 2 ? pq[kHeads - 1] : 0.0f, own};
-  load_rest(l, slot, f.part, f.own);
+  for (int h = 1; h < kHeads; ++h) own = pick(own, d[h], l.part >= h);
+  *reinterpret_cast<float4*>(kept) = {pq[0], kHeads > 1 ? pq[min(1, kHeads - 1)] : 0.0f,
+                                      kHeads > 2 ? pq[kHeads - 1] : 0.0f, own};
+  load_row(next, slot + l.row);
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) l.pk[h] = 0.0f;
 #pragma unroll
   for (int i = 0; i < kPart; ++i) {
 #pragma unroll
-    for (int h = 0; h < kHeads; ++h) l.S[h][i] = __fmaf_rn(k[i], d[h], l.S[h][i]);
+    for (int j = 0; j < kHeads; ++j) {
+      const int h = i % 2 != 0 ? kHeads - 1 - j : j;
+      l.S[h][i] = __fmaf_rn(k[i], d[h], l.S[h][i]);
+    }
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) l.pk[h] = __fmaf_rn(next[i], l.S[h][i], l.pk[h]);
   }
-}
-
-template <int kHeads, int kTile>
-__device__ void help(Shared<kTile>& s, const ops::GdnScanArgs& a, const Place& p, int tiles) {
-  const int tid = static_cast<int>(threadIdx.x) - kWarps * 32;
-  const int hk = static_cast<int>(a.s.hk), hv = static_cast<int>(a.s.hv), T = static_cast<int>(a.s.T);
-  for (int n = 0; n < kStages; ++n) load_tile<kHeads, kTile>(s.slots + n * kTile, a, p, n * kTile, tid);
-  asm volatile("cp.async.wait_group 1;" ::: "memory");
-  sync_all();  // tiles 0 and 1 are there
-  float* out = a.o + int64_t{p.head} * kD + p.column;
-  for (int n = 0, stage = 0; n < tiles; ++n) {
-    Slot* slots = s.slots + stage * kTile;
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-    sync_all();  // tile n is worked through, tile n + 2 is there
-    write_outputs<kHeads, kTile>(slots, s.kept[n % 2], out + int64_t{n} * kTile * hv * kD, T - n * kTile, hv,
-                                 hk, tid);
-    sync_helpers();
-    load_tile<kHeads, kTile>(slots, a, p, (n + kStages) * kTile, tid);
-    stage = stage == kStages - 1 ? 0 : stage + 1;
-  }
-  asm volatile("cp.async.wait_all;" ::: "memory");
+  l.load(slot);
 }
 
 // blockIdx.x: columns of a head; blockIdx.y: first value head; its key head is head % hk.
@@ -248,14 +302,14 @@ __global__ void __launch_bounds__(kWarps * 32 + kHelpers, 1) gdn_scan_128(ops::G
   const int hk = static_cast<int>(a.s.hk), head = static_cast<int>(blockIdx.y);
   const Place p{head % hk, head, static_cast<int>(blockIdx.x) * kColumns};
   const int T = static_cast<int>(a.s.T), tiles = (T + kTile - 1) / kTile;
-  if (warp_id() >= kWarps) {
+  const int lane = lane_id(), warp = __shfl_sync(kAllLanes, warp_id(), 0);
+  if (warp >= kWarps) {
     help<kHeads, kTile>(s, a, p, tiles);
     return;
   }
-  const int lane = lane_id();
-  const Fixed f{lane / 4, warp_id() * 4 + lane % 4, T >> 31};
-  float* state = a.state + (int64_t{head} * kD + f.part * kPart) * kD + p.column + f.own;
   Lane<kHeads> l;
+  l.part = lane / 4, l.own = warp * 4 + lane % 4, l.row = l.part * kPartStride * 4, l.zero = T >> 31;
+  float* state = a.state + (int64_t{head} * kD + l.part * kPart) * kD + p.column + l.own;
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
     l.pk[h] = 0.0f;
@@ -263,30 +317,29 @@ __global__ void __launch_bounds__(kWarps * 32 + kHelpers, 1) gdn_scan_128(ops::G
     for (int i = 0; i < kPart; ++i) l.S[h][i] = state[(int64_t{h} * hk * kD + i) * kD];
   }
   float k[kPart], next[kPart];
-  const uint8_t* slots = reinterpret_cast<const uint8_t*>(s.slots);
+  const uint8_t* const slots = reinterpret_cast<const uint8_t*>(s.slots);
+  const uint8_t* const last_stage = slots + (kStages - 1) * kTile * kSlot;
+  uint8_t* const first_kept = reinterpret_cast<uint8_t*>(&s.kept[0][0].lanes[warp][lane]);
   sync_all();
-  load_k(k, slots, f.part);
-  load_rest(l, slots, f.part, f.own);
+  load_row(k, slots + l.row);
+  l.load(slots);
 #pragma unroll
   for (int i = 0; i < kPart; ++i) {
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) l.pk[h] = __fmaf_rn(k[i], l.S[h][i], l.pk[h]);
   }
-  constexpr int kSlot = sizeof(Slot), kToken = kWarps * 32;
-  float4* const first_kept = &s.kept[0][0][warp_id()][lane];
-  int at = 0;
+  const uint8_t* stage = slots;
   for (int n = 0; n < tiles; ++n) {
     const int count = min(T - n * kTile, kTile);
-    float4* kept = n % 2 == 0 ? first_kept : first_kept + kTile * kToken;
-    int t = 0;
-    for (; t + 1 < count; t += 2, kept += 2 * kToken) {
-      const int then = at + 2 * kSlot == kStages * kTile * kSlot ? 0 : at + 2 * kSlot;
-      scan_token(l, k, next, slots + at + kSlot, kept, f);
-      scan_token(l, next, k, slots + then, kept + kToken, f);
-      at = then;
+    const uint8_t* slot = stage;
+    uint8_t* kept = n % 2 == 0 ? first_kept : first_kept + kTile * kToken;
+    for (int left = count / 2; left > 0; --left, slot += 2 * kSlot, kept += 2 * kToken) {
+      scan_token(l, k, next, slot + kSlot, kept);
+      scan_token(l, next, k, slot + 2 * kSlot, kept + kToken);
     }
     // Only the pass's last tile can end here.
-    if (t < count) scan_token(l, k, next, slots + at + kSlot, kept, f);
+    if (count % 2 != 0) scan_token(l, k, next, slot + kSlot, kept);
+    stage = stage == last_stage ? slots : stage + kTile * kSlot;
     sync_all();
   }
 #pragma unroll
@@ -338,7 +391,7 @@ void launch_tiles(Queue& queue, const ops::GdnScanArgs& a) {
                kWarps * 32 + kHelpers, sizeof(Shared<kTile>), a);
 }
 
-// Short tiles for GPUs whose blocks get less than the 141 KB of long ones.
+// Short tiles for GPUs whose blocks get less than the 151 KB of long ones.
 template <int kHeads>
 void launch_128(Queue& queue, const ops::GdnScanArgs& a) {
   static const bool large = [] {
