@@ -29,11 +29,11 @@ struct alignas(64) Dots {
 };
 
 // clang-format off: the intrinsics want literal register numbers
-#define ARGON_TILE_DOTS(C, A, B, x, stride, w, out) \
-  _tile_loadd(A, x, stride);                        \
-  _tile_loadd(B, w, 64);                            \
-  _tile_zero(C);                                    \
-  _tile_dpbssd(C, A, B);                            \
+#define ARGON_TILE_DOTS(C, A, B, x, w, out) \
+  _tile_loadd(A, x, 64);                    \
+  _tile_loadd(B, w, 64);                    \
+  _tile_zero(C);                            \
+  _tile_dpbssd(C, A, B);                    \
   _tile_stored(C, out, 64)
 // clang-format on
 
@@ -58,43 +58,43 @@ struct AmxEngineOf {
   }
 
   // Dots of block `at`; neighbouring blocks use different registers.
-  template <int kSteps, bool kHasMin, class Steps>
+  template <int R, int kSteps, bool kHasMin, class Steps>
   void dots(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t at) {
-    const int8_t *xc = x.codes + at * 32, *wc = w[at].codes[0][0];
+    const int8_t *xc = x.codes + codes_at(at, R), *wc = w[at].codes[0][0];
     Dots* out = ring[at % kRing];
     if constexpr (kSteps == 1) {
       switch (at % 4) {
         case 0:
-          ARGON_TILE_DOTS(0, 4, 6, xc, x.stride, wc, out[0].v);
+          ARGON_TILE_DOTS(0, 4, 6, xc, wc, out[0].v);
           break;
         case 1:
-          ARGON_TILE_DOTS(1, 5, 7, xc, x.stride, wc, out[0].v);
+          ARGON_TILE_DOTS(1, 5, 7, xc, wc, out[0].v);
           break;
         case 2:
-          ARGON_TILE_DOTS(2, 4, 6, xc, x.stride, wc, out[0].v);
+          ARGON_TILE_DOTS(2, 4, 6, xc, wc, out[0].v);
           break;
         default:
-          ARGON_TILE_DOTS(3, 5, 7, xc, x.stride, wc, out[0].v);
+          ARGON_TILE_DOTS(3, 5, 7, xc, wc, out[0].v);
       }
     } else if (at % 2 == 0) {
-      ARGON_TILE_DOTS(0, 4, 6, xc, x.stride, wc, out[0].v);
-      ARGON_TILE_DOTS(1, 5, 7, xc + 16, x.stride, wc + 256, out[1].v);
+      ARGON_TILE_DOTS(0, 4, 6, xc, wc, out[0].v);
+      ARGON_TILE_DOTS(1, 5, 7, xc + 16, wc + 256, out[1].v);
     } else {
-      ARGON_TILE_DOTS(2, 4, 6, xc, x.stride, wc, out[0].v);
-      ARGON_TILE_DOTS(3, 5, 7, xc + 16, x.stride, wc + 256, out[1].v);
+      ARGON_TILE_DOTS(2, 4, 6, xc, wc, out[0].v);
+      ARGON_TILE_DOTS(3, 5, 7, xc + 16, wc + 256, out[1].v);
     }
   }
 
   template <int R, int kSteps, bool kHasMin, class Steps>
   void open(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t count) {
-    for (int64_t at = 0; at < std::min(kAhead, count); ++at) dots(w, x, at);
+    for (int64_t at = 0; at < std::min(kAhead, count); ++at) dots<R>(w, x, at);
   }
 
   template <int R, int kSteps, bool kHasMin, class Steps>
   void block(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t at, int64_t count,
              Floats16* acc) {
     if (at % kBatch == 0) {
-      for (int64_t i = at + kAhead; i < std::min(at + kAhead + kBatch, count); ++i) dots(w, x, i);
+      for (int64_t i = at + kAhead; i < std::min(at + kAhead + kBatch, count); ++i) dots<R>(w, x, i);
     }
     const Steps& xs = x.steps[at];
 #pragma GCC unroll 2
@@ -116,6 +116,10 @@ struct AmxEngineOf {
 
 using AmxEngine = AmxEngineOf<3, 1, 4>;
 
+// Where a group of x is alone with its weights, VNNI is quicker: tiles need some blocks to get going, in each
+// piece anew.
+constexpr int64_t kFewRows = kGroup;
+
 }  // namespace ARGON_ISA_NS
 
 void matmul_avx512(const MatmulArgs& a, int64_t begin, int64_t end);
@@ -128,7 +132,12 @@ void matmul_amx(const MatmulArgs& a, int64_t begin, int64_t end) {
 
 void matmul_grouped_amx(const MatmulGroupedArgs& a, int64_t begin, int64_t end) {
   if (is_plain_float(a.w.first.type)) return matmul_grouped_avx512(a, begin, end);
-  grouped_units<AmxEngine>(a, begin, end);
+  each_expert(a, begin, end,
+              [&](int64_t u, int64_t stop, const WeightMatrix& w, int64_t m0, int64_t m1, const XRows& x,
+                  const float*, float* y) {
+                if (x.count <= kFewRows) return matmul_grouped_avx512(a, u, stop);
+                if (!quantized_rows<AmxEngine>(w, m0, m1, x, y, w.rows)) matmul_grouped_ref(a, u, stop);
+              });
 }
 
 }  // namespace argon::ops

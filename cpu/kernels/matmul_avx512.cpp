@@ -19,6 +19,7 @@ struct VnniEngine {
   void block(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t at, int64_t, Floats16* acc) {
     constexpr int kGroups = 8 / kSteps;
     const Steps& xs = x.steps[at];
+    const int8_t* codes = x.codes + codes_at(at, R);
 #pragma GCC unroll 2
     for (int step = 0; step < kSteps; ++step) {
       __m512i wv[kGroups];
@@ -40,7 +41,7 @@ struct VnniEngine {
           for (int i = 0; i < kSide; ++i) {
             if (t0 + i >= R) continue;
             int32_t four;
-            std::memcpy(&four, x.codes + (t0 + i) * x.stride + at * 32 + 4 * (step * kGroups + g), 4);
+            std::memcpy(&four, codes + (t0 + i) * 64 + 4 * (step * kGroups + g), 4);
             dot[i] = _mm512_dpbusd_epi32(dot[i], wv[g], _mm512_set1_epi32(four));
           }
         }

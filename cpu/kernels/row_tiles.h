@@ -37,13 +37,14 @@ struct XSteps<steps, false> {
   float d[kGroup];
 };
 
-// Rows of x that are multiplied together: codes `stride` bytes apart, an odd number of cache lines.
+// Rows of x that are multiplied together: 64 codes of each, two blocks, row by row, then the next 64.
 template <class Steps>
 struct XGroup {
   int8_t* codes;
-  int64_t stride;
   Steps* steps;  // by block
 };
+// Where the codes of block `at` of `height` rows begin, rows being 64 apart.
+inline int64_t codes_at(int64_t at, int64_t height) { return at / 2 * 64 * height + at % 2 * 32; }
 
 // What a group of x has with 16 rows of W so far: a vector per row of x.
 struct GroupSums {
@@ -88,10 +89,11 @@ inline void pack_group(const XRows& x, int64_t i0, int64_t count, int64_t height
     const int64_t row = x.row(i0 + std::min(t, count - 1));
     d[t] = x.q.d + row * n;
     sums[t] = x.q.sums + row * 2 * n;
-    if (t < count) {
-      std::memcpy(out.codes + t * out.stride, x.q.codes + row * x.K, static_cast<size_t>(x.K));
-    } else if (t < height) {
-      std::memset(out.codes + t * out.stride, 0, static_cast<size_t>(x.K));
+    if (t >= height) continue;
+    const int8_t* codes = x.q.codes + row * x.K;
+    for (int64_t b = 0; b < n; ++b) {
+      const __m256i c = t < count ? load32(codes + b * 32) : _mm256_setzero_si256();
+      _mm256_store_si256(reinterpret_cast<__m256i*>(out.codes + codes_at(b, height) + t * 64), c);
     }
   }
   for (int64_t b = 0; b < n; ++b) {
@@ -186,8 +188,7 @@ template <class Engine, int kSteps, bool kHasMin>
   using Steps = XSteps<kSteps, kHasMin || Engine::kUnsigned>;
   static thread_local Scratch512 scratch;
   const int64_t n = x.K / 32, all = (x.count + kGroup - 1) / kGroup;
-  const int64_t x_stride = ((x.K + 63) / 64 | 1) * 64;
-  const size_t code_bytes = static_cast<size_t>(kGroup * x_stride),
+  const size_t code_bytes = static_cast<size_t>((n + 1) / 2 * 64 * kGroup),
                group_bytes = code_bytes + static_cast<size_t>(n) * sizeof(Steps);
   const int64_t most = std::max<int64_t>(1, kPackedBytes / static_cast<int64_t>(group_bytes));
   const int64_t turns = (all + most - 1) / most, per_turn = (all + turns - 1) / turns;
@@ -195,11 +196,6 @@ template <class Engine, int kSteps, bool kHasMin>
   char* const memory =
       static_cast<char*>(scratch.get(packed + static_cast<size_t>(per_turn * kTiles) * sizeof(GroupSums)));
   if (memory == nullptr) return false;
-  const auto group = [&](int64_t g, int64_t b) {
-    char* const at = memory + static_cast<size_t>(g) * group_bytes;
-    return XGroup<Steps>{reinterpret_cast<int8_t*>(at) + b * 32, x_stride,
-                         reinterpret_cast<Steps*>(at + code_bytes) + b};
-  };
   GroupSums* const sums = reinterpret_cast<GroupSums*>(memory + packed);
   const int64_t tile_bytes = kMatmulTile * static_cast<int64_t>(row_bytes), ahead_step = tile_bytes / n;
   alignas(64) WBlock<kSteps, kHasMin> piece[kTiles][kMostPiece];
@@ -208,6 +204,11 @@ template <class Engine, int kSteps, bool kHasMin>
     const int64_t groups = std::min(per_turn, all - g0);
     const auto rows_of = [&](int64_t g) { return std::min<int64_t>(kGroup, x.count - (g0 + g) * kGroup); };
     const auto height = [&](int64_t g) { return (rows_of(g) + 1) / 2 * 2; };
+    const auto group = [&](int64_t g, int64_t b) {
+      char* const at = memory + static_cast<size_t>(g) * group_bytes;
+      return XGroup<Steps>{reinterpret_cast<int8_t*>(at) + codes_at(b, height(g)),
+                           reinterpret_cast<Steps*>(at + code_bytes) + b};
+    };
     for (int64_t g = 0; g < groups; ++g) {
       pack_group(x, (g0 + g) * kGroup, rows_of(g), height(g), kHasMin, start, group(g, 0));
     }
