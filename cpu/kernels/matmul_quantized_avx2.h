@@ -34,8 +34,9 @@ struct Tile {
   alignas(32) int8_t codes[kMost * 256];
   alignas(32) float sw[kMost * Format::kSteps * 8];
   alignas(32) float mw[Format::kHasMin ? kMost * Format::kSteps * 8 : 8];
-  int64_t first;  // block of the row that is block 0 here
-  size_t ahead;   // bytes from a row to that of the next tile, which is fetched meanwhile
+  int64_t first;   // block of the row that is block 0 here
+  __m256i lowest;  // not zero where a code is -128, of types that have it
+  size_t ahead;    // bytes from a row to that of the next tile, which is fetched meanwhile
 
   // Blocks b0 .. b1-1 (and up to 7 more at both ends) of `rows` rows (1..8) of n; a lane beyond them repeats
   // the last row.
@@ -43,6 +44,7 @@ struct Tile {
     const uint8_t* row[8];
     for (int64_t i = 0; i < 8; ++i) row[i] = w + static_cast<size_t>(std::min(i, rows - 1)) * row_bytes;
     ahead = 16 * row_bytes;
+    lowest = _mm256_setzero_si256();
     if (n < 8) {
       first = b0;
       for (int64_t b = b0; b < b1; ++b) fill_one(row, b);
@@ -53,8 +55,15 @@ struct Tile {
     for (int64_t b = first; b < b1; b += 8) fill_eight(row, std::min(b, n - 8));
   }
 
+  bool has_lowest() const { return _mm256_testz_si256(lowest, lowest) == 0; }
+
  private:
   static constexpr int kSubs = Format::kBlockValues / 32, kSteps = Format::kSteps;
+
+  void note_lowest(__m256i codes_of_row) {
+    if constexpr (Unpack8<Format>::kSigned && Unpack8<Format>::kMaxCode > 127)
+      lowest = _mm256_or_si256(lowest, _mm256_cmpeq_epi8(codes_of_row, _mm256_set1_epi8(-128)));
+  }
 
   void fill_eight(const uint8_t* const* row, int64_t b) {
     alignas(32) __m256 c[8][8];  // [block][row]
@@ -64,7 +73,10 @@ struct Tile {
       const uint8_t* block = row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes;
       prefetch(block + ahead, 8 / kSubs * Format::kBlockBytes);
       Unpack8<Format>::run(block, &g);
-      for (int k = 0; k < 8; ++k) c[k][i] = _mm256_castsi256_ps(g.codes[k]);
+      for (int k = 0; k < 8; ++k) {
+        c[k][i] = _mm256_castsi256_ps(g.codes[k]);
+        note_lowest(g.codes[k]);
+      }
       for (int step = 0; step < kSteps; ++step) {
         _mm256_store_ps(s[step] + 8 * i, g.sw[step]);
         if constexpr (Format::kHasMin) _mm256_store_ps(m[step] + 8 * i, g.mw[step]);
@@ -102,6 +114,7 @@ struct Tile {
     __m256 t[8];
     transpose8(reinterpret_cast<const float*>(c), 8, t);
     for (int i = 0; i < 8; ++i) {
+      note_lowest(_mm256_castps_si256(t[i]));
       const __m256i four =
           _mm256_add_epi8(_mm256_castps_si256(t[i]), _mm256_set1_epi8(Unpack8<Format>::kOffset));
       _mm256_store_si256(reinterpret_cast<__m256i*>(codes + (b - first) * 256 + 32 * i), four);
@@ -121,6 +134,7 @@ constexpr int groups_together() {
 // One row of x for the tile.
 struct TileRow {
   const int8_t* codes;
+  const int8_t* magnitudes;  // of codes, or null
   const float* d;
   const int32_t* sums;  // fill_sums, steps n apart
 };
@@ -129,8 +143,20 @@ inline __m256i broadcast_four(const int8_t* codes) {
   return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(codes)));
 }
 
+// How the sign of a product gets into unsigned times signed bytes: not at all, from the weight's code (any
+// code), or from that of x (no code of a weight may be -128).
+enum class Signs { kNone, kOfWeight, kOfX };
+template <Signs signs>
+using SignsFrom = std::integral_constant<Signs, signs>;
+template <int rows>
+using Rows = std::integral_constant<int, rows>;
+constexpr int64_t kMostMagnitudes = 10240;  // K up to which the sign of x is used; longer rows are rare
+#ifndef ARGON_NT
+#define ARGON_NT 2
+#endif
+
 // Adds segments s0 .. s1-1 of two tiles' rows, a lane each, to the totals of NT rows of x.
-template <class Format, int NT>
+template <class Format, int NT, Signs kSigns>
 inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x,
                           __m256 (&total)[2][NT]) {
   using Unpacked = Unpack8<Format>;
@@ -158,15 +184,23 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
 #pragma GCC unroll 2
             for (int r = 0; r < 2; ++r) {
               w[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(tile[r].codes + at * 256 + g * 32));
-              magnitude[r] = Unpacked::kSigned ? _mm256_abs_epi8(w[r]) : w[r];
+              magnitude[r] = kSigns == Signs::kOfWeight ? _mm256_abs_epi8(w[r]) : w[r];
             }
 #pragma GCC unroll 4
             for (int t = 0; t < NT; ++t) {
               const __m256i four = broadcast_four(x[t].codes + b * 32 + g * 4);
+              __m256i positive = four;
+              if constexpr (kSigns == Signs::kOfX)
+                positive = broadcast_four(x[t].magnitudes + b * 32 + g * 4);
 #pragma GCC unroll 2
               for (int r = 0; r < 2; ++r) {
-                const __m256i p = _mm256_maddubs_epi16(
-                    magnitude[r], Unpacked::kSigned ? _mm256_sign_epi8(four, w[r]) : four);
+                __m256i p;
+                if constexpr (kSigns == Signs::kOfX) {
+                  p = _mm256_maddubs_epi16(positive, _mm256_sign_epi8(w[r], four));
+                } else {
+                  p = _mm256_maddubs_epi16(magnitude[r],
+                                           kSigns == Signs::kOfWeight ? _mm256_sign_epi8(four, w[r]) : four);
+                }
                 pairs[r][t] = k == 0 ? p : in_order(_mm256_add_epi16(pairs[r][t], p));
               }
             }
@@ -214,7 +248,7 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
 
 // Segments s0 .. s1-1 for NT rows of x, of which the first `used` are wanted: y holds the totals of those
 // before.
-template <class Format, int NT>
+template <class Format, int NT, Signs kSigns>
 inline void tile_rows(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x, int64_t used,
                       float* y, int64_t stride, const __m256i* mask) {
   __m256 total[2][NT];
@@ -222,7 +256,7 @@ inline void tile_rows(const Tile<Format>* tile, int64_t n, int s0, int s1, const
     for (int64_t t = 0; t < NT; ++t)
       total[r][t] = _mm256_maskload_ps(y + std::min(t, used - 1) * stride + 8 * r, mask[r]);
   }
-  tile_products<Format, NT>(tile, n, s0, s1, x, total);
+  tile_products<Format, NT, kSigns>(tile, n, s0, s1, x, total);
   for (int r = 0; r < 2; ++r) {
     for (int64_t t = 0; t < used; ++t) _mm256_maskstore_ps(y + t * stride + 8 * r, mask[r], total[r][t]);
   }
@@ -241,11 +275,13 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
     if constexpr (Codes::kGroup > 1)
       return step_product<Format, PlainCodes<Format>>(w, row_bytes, m0, m1, x, y);
   }
-  // Two rows of x at a time keep signed codes in registers, four the others.
-  constexpr int NT = Unpack8<Format>::kSigned ? 2 : 4;
+  constexpr bool kSigned = Unpack8<Format>::kSigned;
+  constexpr int NT = 4;
   Tile<Format> tile[2];
   TileRow xs[kMostTokens + NT];
   int32_t sums[kNeedsSums<Format> ? Format::kSteps * kMostTokens * kMaxBlocks : 1];
+  alignas(32) int8_t magnitudes[kSigned ? kMostTokens * kMostMagnitudes : 1];
+  const bool signs_of_x = kSigned && x.K <= kMostMagnitudes;
   // Few rows of x: unpacking decides, and whole rows of W come from memory best.
   const int64_t most = x.count <= 32 ? Tile<Format>::kSegment : kTileBlocks, pieces = (n + most - 1) / most;
   const int per_piece = static_cast<int>(std::max<int64_t>(1, 8 / pieces));
@@ -255,7 +291,13 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
       const int64_t r = x.row(i0 + i);
       int32_t* s = sums + (kNeedsSums<Format> ? i * n * Format::kSteps : 0);
       fill_sums<Format>(x.q.sums + r * 2 * n, n, n, s);
-      xs[i] = {x.q.codes + r * x.K, x.q.d + r * n, s};
+      xs[i] = {x.q.codes + r * x.K, magnitudes, x.q.d + r * n, s};
+      if (!signs_of_x) continue;
+      int8_t* magnitude = magnitudes + i * x.K;
+      xs[i].magnitudes = magnitude;
+      for (int64_t k = 0; k < x.K; k += 32)
+        _mm256_store_si256(reinterpret_cast<__m256i*>(magnitude + k),
+                           _mm256_abs_epi8(load32(xs[i].codes + k)));
     }
     for (int64_t i = count; i < count + NT; ++i) xs[i] = xs[count - 1];
     for (int s0 = 0; s0 < 8; s0 += per_piece) {
@@ -270,12 +312,24 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
                        segment_begin(n, s1));
         }
         float* out = y + i0 * stride + m;
-        int64_t i = 0;
-        for (; count - i > 2; i += NT)
-          tile_rows<Format, NT>(tile, n, s0, s1, xs + i, std::min<int64_t>(NT, count - i), out + i * stride,
-                                stride, mask);
-        if (count > i)
-          tile_rows<Format, 2>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
+        // Two rows of x at a time keep signed codes in registers, four the others.
+        const auto all_rows = [&](auto most_rows, auto signs) {
+          constexpr int kRows = decltype(most_rows)::value;
+          constexpr Signs kSigns = decltype(signs)::value;
+          int64_t i = 0;
+          for (; count - i > 2; i += kRows)
+            tile_rows<Format, kRows, kSigns>(tile, n, s0, s1, xs + i, std::min<int64_t>(kRows, count - i),
+                                             out + i * stride, stride, mask);
+          if (count > i)
+            tile_rows<Format, 2, kSigns>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
+        };
+        if constexpr (!kSigned) {
+          all_rows(Rows<4>(), SignsFrom<Signs::kNone>());
+        } else if (signs_of_x && !tile[0].has_lowest() && !tile[1].has_lowest()) {
+          all_rows(Rows<ARGON_NT>(), SignsFrom<Signs::kOfX>());
+        } else {
+          all_rows(Rows<2>(), SignsFrom<Signs::kOfWeight>());
+        }
       }
     }
   }
