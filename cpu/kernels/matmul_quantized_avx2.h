@@ -34,9 +34,8 @@ struct Tile {
   alignas(32) int8_t codes[kMost * 256];
   alignas(32) float sw[kMost * Format::kSteps * 8];
   alignas(32) float mw[Format::kHasMin ? kMost * Format::kSteps * 8 : 8];
-  int64_t first;   // block of the row that is block 0 here
-  __m256i lowest;  // not zero where a code is -128, of types that have it
-  size_t ahead;    // bytes from a row to that of the next tile, which is fetched meanwhile
+  int64_t first;  // block of the row that is block 0 here
+  size_t ahead;   // bytes from a row to that of the next tile, which is fetched meanwhile
 
   // Blocks b0 .. b1-1 (and up to 7 more at both ends) of `rows` rows (1..8) of n; a lane beyond them repeats
   // the last row.
@@ -44,7 +43,6 @@ struct Tile {
     const uint8_t* row[8];
     for (int64_t i = 0; i < 8; ++i) row[i] = w + static_cast<size_t>(std::min(i, rows - 1)) * row_bytes;
     ahead = 16 * row_bytes;
-    lowest = _mm256_setzero_si256();
     if (n < 8) {
       first = b0;
       for (int64_t b = b0; b < b1; ++b) fill_one(row, b);
@@ -55,15 +53,8 @@ struct Tile {
     for (int64_t b = first; b < b1; b += 8) fill_eight(row, std::min(b, n - 8));
   }
 
-  bool has_lowest() const { return _mm256_testz_si256(lowest, lowest) == 0; }
-
  private:
   static constexpr int kSubs = Format::kBlockValues / 32, kSteps = Format::kSteps;
-
-  void note_lowest(__m256i codes_of_row) {
-    if constexpr (Unpack8<Format>::kSigned && Unpack8<Format>::kMaxCode > 127)
-      lowest = _mm256_or_si256(lowest, _mm256_cmpeq_epi8(codes_of_row, _mm256_set1_epi8(-128)));
-  }
 
   void fill_eight(const uint8_t* const* row, int64_t b) {
     alignas(32) __m256 c[8][8];  // [block][row]
@@ -73,10 +64,7 @@ struct Tile {
       const uint8_t* block = row[i] + static_cast<size_t>(b / kSubs) * Format::kBlockBytes;
       prefetch(block + ahead, 8 / kSubs * Format::kBlockBytes);
       Unpack8<Format>::run(block, &g);
-      for (int k = 0; k < 8; ++k) {
-        c[k][i] = _mm256_castsi256_ps(g.codes[k]);
-        note_lowest(g.codes[k]);
-      }
+      for (int k = 0; k < 8; ++k) c[k][i] = _mm256_castsi256_ps(g.codes[k]);
       for (int step = 0; step < kSteps; ++step) {
         _mm256_store_ps(s[step] + 8 * i, g.sw[step]);
         if constexpr (Format::kHasMin) _mm256_store_ps(m[step] + 8 * i, g.mw[step]);
@@ -114,7 +102,6 @@ struct Tile {
     __m256 t[8];
     transpose8(reinterpret_cast<const float*>(c), 8, t);
     for (int i = 0; i < 8; ++i) {
-      note_lowest(_mm256_castps_si256(t[i]));
       const __m256i four =
           _mm256_add_epi8(_mm256_castps_si256(t[i]), _mm256_set1_epi8(Unpack8<Format>::kOffset));
       _mm256_store_si256(reinterpret_cast<__m256i*>(codes + (b - first) * 256 + 32 * i), four);
@@ -144,16 +131,14 @@ inline __m256i broadcast_four(const int8_t* codes) {
 }
 
 // How the sign of a product gets into unsigned times signed bytes: not at all, from the weight's code (any
-// code), or from that of x (no code of a weight may be -128).
+// code), or from that of x, whose absolute values are made once (types without codes of -128).
 enum class Signs { kNone, kOfWeight, kOfX };
-template <Signs signs>
-using SignsFrom = std::integral_constant<Signs, signs>;
-template <int rows>
-using Rows = std::integral_constant<int, rows>;
-constexpr int64_t kMostMagnitudes = 10240;  // K up to which the sign of x is used; longer rows are rare
-#ifndef ARGON_NT
-#define ARGON_NT 2
-#endif
+template <class Format>
+constexpr Signs signs_of() {
+  if (!Unpack8<Format>::kSigned) return Signs::kNone;
+  return Unpack8<Format>::kMaxCode > 127 ? Signs::kOfWeight : Signs::kOfX;
+}
+constexpr int64_t kMostMagnitudes = 10240;  // K up to which they are made; longer rows are rare
 
 // Adds segments s0 .. s1-1 of two tiles' rows, a lane each, to the totals of NT rows of x.
 template <class Format, int NT, Signs kSigns>
@@ -258,7 +243,7 @@ inline void tile_rows(const Tile<Format>* tile, int64_t n, int s0, int s1, const
   }
   tile_products<Format, NT, kSigns>(tile, n, s0, s1, x, total);
   for (int r = 0; r < 2; ++r) {
-    for (int64_t t = 0; t < used; ++t) _mm256_maskstore_ps(y + t * stride + 8 * r, mask[r], total[r][t]);
+    for (int64_t t = 0; t < used; ++t) store_lanes(y + t * stride + 8 * r, mask[r], total[r][t]);
   }
 }
 
@@ -275,13 +260,14 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
     if constexpr (Codes::kGroup > 1)
       return step_product<Format, PlainCodes<Format>>(w, row_bytes, m0, m1, x, y);
   }
-  constexpr bool kSigned = Unpack8<Format>::kSigned;
-  constexpr int NT = 4;
+  // Two rows of x at a time keep signed codes in registers, four the others.
+  constexpr Signs kSigns = signs_of<Format>();
+  constexpr int NT = kSigns == Signs::kNone ? 4 : 2;
   Tile<Format> tile[2];
   TileRow xs[kMostTokens + NT];
   int32_t sums[kNeedsSums<Format> ? Format::kSteps * kMostTokens * kMaxBlocks : 1];
-  alignas(32) int8_t magnitudes[kSigned ? kMostTokens * kMostMagnitudes : 1];
-  const bool signs_of_x = kSigned && x.K <= kMostMagnitudes;
+  alignas(32) int8_t magnitudes[kSigns == Signs::kOfX ? kMostTokens * kMostMagnitudes : 1];
+  const bool signs_of_x = kSigns == Signs::kOfX && x.K <= kMostMagnitudes;
   // Few rows of x: unpacking decides, and whole rows of W come from memory best.
   const int64_t most = x.count <= 32 ? Tile<Format>::kSegment : kTileBlocks, pieces = (n + most - 1) / most;
   const int per_piece = static_cast<int>(std::max<int64_t>(1, 8 / pieces));
@@ -312,23 +298,19 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
                        segment_begin(n, s1));
         }
         float* out = y + i0 * stride + m;
-        // Two rows of x at a time keep signed codes in registers, four the others.
-        const auto all_rows = [&](auto most_rows, auto signs) {
-          constexpr int kRows = decltype(most_rows)::value;
-          constexpr Signs kSigns = decltype(signs)::value;
+        const auto all_rows = [&](auto signs) {
+          constexpr Signs kFrom = decltype(signs)::value;
           int64_t i = 0;
-          for (; count - i > 2; i += kRows)
-            tile_rows<Format, kRows, kSigns>(tile, n, s0, s1, xs + i, std::min<int64_t>(kRows, count - i),
-                                             out + i * stride, stride, mask);
+          for (; count - i > 2; i += NT)
+            tile_rows<Format, NT, kFrom>(tile, n, s0, s1, xs + i, std::min<int64_t>(NT, count - i),
+                                         out + i * stride, stride, mask);
           if (count > i)
-            tile_rows<Format, 2, kSigns>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
+            tile_rows<Format, 2, kFrom>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
         };
-        if constexpr (!kSigned) {
-          all_rows(Rows<4>(), SignsFrom<Signs::kNone>());
-        } else if (signs_of_x && !tile[0].has_lowest() && !tile[1].has_lowest()) {
-          all_rows(Rows<ARGON_NT>(), SignsFrom<Signs::kOfX>());
+        if (kSigns == Signs::kOfX && !signs_of_x) {
+          all_rows(std::integral_constant<Signs, Signs::kOfWeight>());
         } else {
-          all_rows(Rows<2>(), SignsFrom<Signs::kOfWeight>());
+          all_rows(std::integral_constant<Signs, kSigns>());
         }
       }
     }
