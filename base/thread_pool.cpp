@@ -87,9 +87,9 @@ bool ThreadPool::run_one_chunk() {
   return true;
 }
 
-void ThreadPool::run_erased(int64_t units, int64_t grain, Call call, void* context) {
+void ThreadPool::run_erased(int64_t units, int64_t grain, int64_t chunks, Call call, void* context) {
   if (units <= 0) return;
-  const int64_t pieces = 4 * static_cast<int64_t>(size());
+  const int64_t pieces = chunks * static_cast<int64_t>(size());
   const int64_t chunk = std::max({int64_t{1}, grain, std::min(kMostUnits, (units + pieces - 1) / pieces)});
   if (workers_.empty() || chunk >= units) {
     call(context, 0, units);

@@ -22,14 +22,17 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
+  // Chunks for each thread, unless `run` is told otherwise.
+  static constexpr int64_t kChunks = 4;
+
   // Calls fn(begin, end) until the `units` units 0..units-1 have run once each, in chunks of about
-  // units/(4*size), but no more than 256, and at least `grain`; returns when all have finished. One caller at
-  // a time; not to be called from inside a job.
+  // units/(chunks*size), but no more than 256, and at least `grain`; returns when all have finished. One
+  // caller at a time; not to be called from inside a job.
   template <class Fn>
-  void run(int64_t units, int64_t grain, Fn&& fn) {
+  void run(int64_t units, int64_t grain, Fn&& fn, int64_t chunks = kChunks) {
     using F = std::remove_reference_t<Fn>;
     run_erased(
-        units, grain, [](void* f, int64_t b, int64_t e) { (*static_cast<F*>(f))(b, e); },
+        units, grain, chunks, [](void* f, int64_t b, int64_t e) { (*static_cast<F*>(f))(b, e); },
         const_cast<void*>(static_cast<const void*>(&fn)));
   }
 
@@ -42,7 +45,7 @@ class ThreadPool {
 
  private:
   using Call = void (*)(void*, int64_t, int64_t);
-  void run_erased(int64_t units, int64_t grain, Call call, void* context);
+  void run_erased(int64_t units, int64_t grain, int64_t chunks, Call call, void* context);
   bool run_one_chunk();
   void worker();
 

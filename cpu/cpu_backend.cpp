@@ -131,12 +131,23 @@ bool CpuBackend::can_compute(WeightType type) const { return find_format(type) !
 
 namespace {
 
+// A step's products wait for memory, and whoever gets less of it should not be the last for long; a prompt's
+// do some work per chunk.
+constexpr int64_t kStepChunks = 16;
+
+bool is_step(const ops::MatmulArgs& a) { return a.T == 1; }
+template <class Args>
+bool is_step(const Args&) {
+  return false;
+}
+
 // Calls as parts of one job: how many units, and the way to run some of them.
 template <class Args>
 struct Call {
   const Args& a;
   const ops::Route<Args>& route;
 
+  bool step() const { return is_step(a); }
   int64_t count() const { return units(a); }
   void run(int64_t begin, int64_t end) const { route.run(a, begin, end); }
 };
@@ -154,6 +165,7 @@ struct ChosenCall {
   std::span<const int32_t> chosen;
   int64_t tiles;
 
+  bool step() const { return a.S == static_cast<int64_t>(chosen.size()); }
   int64_t count() const { return static_cast<int64_t>(chosen.size()) * tiles; }
   void run(int64_t begin, int64_t end) const {
     for (int64_t u = begin, stop; u < end; u = stop) {
@@ -173,6 +185,7 @@ struct ProductCalls {
   std::span<const ops::MatmulArgs> calls;
   const ops::Route<ops::MatmulArgs>& route;
 
+  bool step() const { return is_step(calls[0]); }
   int64_t count() const {
     int64_t all = 0;
     for (const ops::MatmulArgs& a : calls) all += units(a);
@@ -192,7 +205,7 @@ struct ProductCalls {
 
 template <class... Work>
 void CpuBackend::dispatch_together(const Work&... work) {
-  pool_.run((work.count() + ...), 1, [&](int64_t begin, int64_t end) {
+  const auto some = [&](int64_t begin, int64_t end) {
     int64_t first = 0;  // unit of the part at hand
     const auto part = [&](const auto& w) {
       const int64_t from = std::max(begin, first), to = std::min(end, first + w.count());
@@ -200,7 +213,8 @@ void CpuBackend::dispatch_together(const Work&... work) {
       first += w.count();
     };
     (part(work), ...);
-  });
+  };
+  pool_.run((work.count() + ...), 1, some, (work.step() || ...) ? kStepChunks : ThreadPool::kChunks);
 }
 
 template <class Args>

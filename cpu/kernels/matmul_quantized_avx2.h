@@ -121,6 +121,7 @@ constexpr int groups_together() {
 // One row of x for the tile.
 struct TileRow {
   const int8_t* codes;
+  const int8_t* magnitudes;  // of codes, or null
   const float* d;
   const int32_t* sums;  // fill_sums, steps n apart
 };
@@ -129,8 +130,18 @@ inline __m256i broadcast_four(const int8_t* codes) {
   return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(codes)));
 }
 
+// How the sign of a product gets into unsigned times signed bytes: not at all, from the weight's code (any
+// code), or from that of x, whose absolute values are made once (types without codes of -128).
+enum class Signs { kNone, kOfWeight, kOfX };
+template <class Format>
+constexpr Signs signs_of() {
+  if (!Unpack8<Format>::kSigned) return Signs::kNone;
+  return Unpack8<Format>::kMaxCode > 127 ? Signs::kOfWeight : Signs::kOfX;
+}
+constexpr int64_t kMostMagnitudes = 10240;  // K up to which they are made; longer rows are rare
+
 // Adds segments s0 .. s1-1 of two tiles' rows, a lane each, to the totals of NT rows of x.
-template <class Format, int NT>
+template <class Format, int NT, Signs kSigns>
 inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x,
                           __m256 (&total)[2][NT]) {
   using Unpacked = Unpack8<Format>;
@@ -158,15 +169,23 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
 #pragma GCC unroll 2
             for (int r = 0; r < 2; ++r) {
               w[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(tile[r].codes + at * 256 + g * 32));
-              magnitude[r] = Unpacked::kSigned ? _mm256_abs_epi8(w[r]) : w[r];
+              magnitude[r] = kSigns == Signs::kOfWeight ? _mm256_abs_epi8(w[r]) : w[r];
             }
 #pragma GCC unroll 4
             for (int t = 0; t < NT; ++t) {
               const __m256i four = broadcast_four(x[t].codes + b * 32 + g * 4);
+              __m256i positive = four;
+              if constexpr (kSigns == Signs::kOfX)
+                positive = broadcast_four(x[t].magnitudes + b * 32 + g * 4);
 #pragma GCC unroll 2
               for (int r = 0; r < 2; ++r) {
-                const __m256i p = _mm256_maddubs_epi16(
-                    magnitude[r], Unpacked::kSigned ? _mm256_sign_epi8(four, w[r]) : four);
+                __m256i p;
+                if constexpr (kSigns == Signs::kOfX) {
+                  p = _mm256_maddubs_epi16(positive, _mm256_sign_epi8(w[r], four));
+                } else {
+                  p = _mm256_maddubs_epi16(magnitude[r],
+                                           kSigns == Signs::kOfWeight ? _mm256_sign_epi8(four, w[r]) : four);
+                }
                 pairs[r][t] = k == 0 ? p : in_order(_mm256_add_epi16(pairs[r][t], p));
               }
             }
@@ -214,7 +233,7 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
 
 // Segments s0 .. s1-1 for NT rows of x, of which the first `used` are wanted: y holds the totals of those
 // before.
-template <class Format, int NT>
+template <class Format, int NT, Signs kSigns>
 inline void tile_rows(const Tile<Format>* tile, int64_t n, int s0, int s1, const TileRow* x, int64_t used,
                       float* y, int64_t stride, const __m256i* mask) {
   __m256 total[2][NT];
@@ -222,9 +241,9 @@ inline void tile_rows(const Tile<Format>* tile, int64_t n, int s0, int s1, const
     for (int64_t t = 0; t < NT; ++t)
       total[r][t] = _mm256_maskload_ps(y + std::min(t, used - 1) * stride + 8 * r, mask[r]);
   }
-  tile_products<Format, NT>(tile, n, s0, s1, x, total);
+  tile_products<Format, NT, kSigns>(tile, n, s0, s1, x, total);
   for (int r = 0; r < 2; ++r) {
-    for (int64_t t = 0; t < used; ++t) _mm256_maskstore_ps(y + t * stride + 8 * r, mask[r], total[r][t]);
+    for (int64_t t = 0; t < used; ++t) store_lanes(y + t * stride + 8 * r, mask[r], total[r][t]);
   }
 }
 
@@ -242,10 +261,13 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
       return step_product<Format, PlainCodes<Format>>(w, row_bytes, m0, m1, x, y);
   }
   // Two rows of x at a time keep signed codes in registers, four the others.
-  constexpr int NT = Unpack8<Format>::kSigned ? 2 : 4;
+  constexpr Signs kSigns = signs_of<Format>();
+  constexpr int NT = kSigns == Signs::kNone ? 4 : 2;
   Tile<Format> tile[2];
   TileRow xs[kMostTokens + NT];
   int32_t sums[kNeedsSums<Format> ? Format::kSteps * kMostTokens * kMaxBlocks : 1];
+  alignas(32) int8_t magnitudes[kSigns == Signs::kOfX ? kMostTokens * kMostMagnitudes : 1];
+  const bool signs_of_x = kSigns == Signs::kOfX && x.K <= kMostMagnitudes;
   // Few rows of x: unpacking decides, and whole rows of W come from memory best.
   const int64_t most = x.count <= 32 ? Tile<Format>::kSegment : kTileBlocks, pieces = (n + most - 1) / most;
   const int per_piece = static_cast<int>(std::max<int64_t>(1, 8 / pieces));
@@ -255,7 +277,13 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
       const int64_t r = x.row(i0 + i);
       int32_t* s = sums + (kNeedsSums<Format> ? i * n * Format::kSteps : 0);
       fill_sums<Format>(x.q.sums + r * 2 * n, n, n, s);
-      xs[i] = {x.q.codes + r * x.K, x.q.d + r * n, s};
+      xs[i] = {x.q.codes + r * x.K, magnitudes, x.q.d + r * n, s};
+      if (!signs_of_x) continue;
+      int8_t* magnitude = magnitudes + i * x.K;
+      xs[i].magnitudes = magnitude;
+      for (int64_t k = 0; k < x.K; k += 32)
+        _mm256_store_si256(reinterpret_cast<__m256i*>(magnitude + k),
+                           _mm256_abs_epi8(load32(xs[i].codes + k)));
     }
     for (int64_t i = count; i < count + NT; ++i) xs[i] = xs[count - 1];
     for (int s0 = 0; s0 < 8; s0 += per_piece) {
@@ -270,12 +298,20 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
                        segment_begin(n, s1));
         }
         float* out = y + i0 * stride + m;
-        int64_t i = 0;
-        for (; count - i > 2; i += NT)
-          tile_rows<Format, NT>(tile, n, s0, s1, xs + i, std::min<int64_t>(NT, count - i), out + i * stride,
-                                stride, mask);
-        if (count > i)
-          tile_rows<Format, 2>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
+        const auto all_rows = [&](auto signs) {
+          constexpr Signs kFrom = decltype(signs)::value;
+          int64_t i = 0;
+          for (; count - i > 2; i += NT)
+            tile_rows<Format, NT, kFrom>(tile, n, s0, s1, xs + i, std::min<int64_t>(NT, count - i),
+                                         out + i * stride, stride, mask);
+          if (count > i)
+            tile_rows<Format, 2, kFrom>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
+        };
+        if (kSigns == Signs::kOfX && !signs_of_x) {
+          all_rows(std::integral_constant<Signs, Signs::kOfWeight>());
+        } else {
+          all_rows(std::integral_constant<Signs, kSigns>());
+        }
       }
     }
   }

@@ -215,23 +215,10 @@ inline void sign_masks(const uint8_t* signs, __m256i* mask) {
   mask[1] = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(all, second), bit), bit);
 }
 
-#ifndef ARGON_IQ3_GATHER
-#define ARGON_IQ3_GATHER 1
-#endif
-
-struct HighIq3S {
-  uint64_t entry[512];
-  constexpr HighIq3S() : entry() {
-    for (int i = 0; i < 512; ++i) entry[i] = uint64_t{kGridIq3S[i]} << 32;
-  }
-};
-inline constexpr HighIq3S kHighIq3S;
-
 struct PairsIQ3_S {
   static constexpr int kMaxCode = 15, kOffset = 0;
   static constexpr bool kMasked = true, kMagnitudes = false;
   const uint8_t* block;
-#if ARGON_IQ3_GATHER
   explicit PairsIQ3_S(const uint8_t* b) : block(b) {}
   void codes(int j, __m256i* c, __m256i* mask) const {
     const __m256i q = _mm256_broadcastsi128_si256(load16(block + 2 + 16 * j));
@@ -251,30 +238,6 @@ struct PairsIQ3_S {
                    _mm256_setr_epi32(4, 5, 6, 7, 12, 13, 14, 15));
     sign_masks(block + 74 + 8 * j, mask);
   }
-#else
-  alignas(32) uint16_t index[64];
-  explicit PairsIQ3_S(const uint8_t* b) : block(b) {
-    const __m256i bit =
-        _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, -32768);
-    for (int j = 0; j < 4; ++j) {
-      const __m256i q = _mm256_cvtepu8_epi16(load16(block + 2 + 16 * j));
-      const __m256i h = _mm256_set1_epi16(static_cast<int16_t>(load_u16(block + 66 + 2 * j)));
-      const __m256i set = _mm256_cmpeq_epi16(_mm256_and_si256(h, bit), bit);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(index + 16 * j),
-                         _mm256_or_si256(q, _mm256_and_si256(set, _mm256_set1_epi16(256))));
-    }
-    asm volatile("" : : "r"(index) : "memory");  // scalar loads, not extractions
-  }
-  void codes(int j, __m256i* c, __m256i* mask) const {
-    const uint16_t* at = index + 16 * j;
-    const auto two = [&](int i) {
-      return static_cast<int64_t>(kGridIq3S[at[i]] | kHighIq3S.entry[at[i + 1]]);
-    };
-    c[0] = _mm256_setr_epi64x(two(0), two(2), two(8), two(10));
-    c[1] = _mm256_setr_epi64x(two(4), two(6), two(12), two(14));
-    sign_masks(block + 74 + 8 * j, mask);
-  }
-#endif
   void steps(Group8* g) const { g->sw[0] = iq3_s_steps(block); }
 };
 
@@ -298,6 +261,7 @@ struct PairsIQ2_XXS {
     const __m256i odd = _mm256_xor_si256(look_up(_mm256_and_si256(seven, low), kOdd),
                                          look_up(_mm256_and_si256(_mm256_srli_epi16(seven, 4), low), kOdd));
     _mm256_store_si256(reinterpret_cast<__m256i*>(signs), _mm256_or_si256(seven, odd));
+    asm volatile("" : : "r"(signs) : "memory");  // read back by broadcasts, which move no lanes
   }
   void codes(int j, __m256i* c, __m256i* mask) const {
     const uint8_t* q = block + 2 + 16 * j;

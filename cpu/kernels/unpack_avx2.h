@@ -2,10 +2,10 @@
 //
 // Unpack8<Format>::run(block, &g) reads the 8 blocks of 32 from `block` on (the stored block that holds the
 // first; for formats with shorter stored blocks they follow each other, also over the end of a row). Codes
-// are signed, or, where kSigned is false, unsigned: code + kOffset, at most kMaxCode. Unsigned codes need no
-// sign operation in a product, and products of kGroups groups of four fit 16 bits together
-// (kGroups*2*127*kMaxCode < 32768); the offset is taken out again by the sum of the x codes. What code and
-// step mean is said in formats/<type>.h, whose unpack32 gives the same numbers.
+// are signed (kMaxCode 128 when -128 may occur), or, where kSigned is false, unsigned: code + kOffset, at
+// most kMaxCode. Unsigned codes need no sign operation in a product, and products of kGroups groups of four
+// fit 16 bits together (kGroups*2*127*kMaxCode < 32768); the offset is taken out again by the sum of the x
+// codes. What code and step mean is said in formats/<type>.h, whose unpack32 gives the same numbers.
 #pragma once
 
 #include <immintrin.h>
@@ -43,6 +43,9 @@ struct Group8 {
 struct SignedCodes {
   static constexpr bool kSigned = true;
   static constexpr int kOffset = 0, kMaxCode = 128;
+};
+struct SignedCodesTo127 : SignedCodes {
+  static constexpr int kMaxCode = 127;
 };
 template <int offset, int max_code>
 struct UnsignedCodes {
@@ -191,7 +194,7 @@ struct Unpack8<Q5_1> : UnsignedCodes<0, 31> {
 };
 
 template <>
-struct Unpack8<IQ4_NL> : SignedCodes {
+struct Unpack8<IQ4_NL> : SignedCodesTo127 {
   static void run(const uint8_t* block, Group8* g) {
     for (int i = 0; i < 8; ++i) g->codes[i] = look_up(nibbles(block + 18 * i + 2), kIq4Values);
     g->sw[0] = halves_at<18>(block);
@@ -369,7 +372,7 @@ inline __m256 iq4_xs_steps(const uint8_t* block) {
 }
 
 template <>
-struct Unpack8<IQ4_XS> : SignedCodes {
+struct Unpack8<IQ4_XS> : SignedCodesTo127 {
   static void run(const uint8_t* block, Group8* g) {
     for (int i = 0; i < 8; ++i) g->codes[i] = look_up(nibbles(block + 8 + 16 * i), kIq4Values);
     g->sw[0] = iq4_xs_steps(block);
