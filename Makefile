@@ -44,9 +44,9 @@ fuzz: packages ## fuzz the parsers under AddressSanitizer and UBSan (FUZZ_SECOND
 	@cd build/fuzz && { bin/fuzz_gguf -seconds $(FUZZ_SECONDS) $(CURDIR)/gguf/seeds & g=$$!; \
 	  bin/fuzz_tokenizer -seconds $(FUZZ_SECONDS) $(CURDIR)/tokenizer/fuzz_seeds; t=$$?; wait $$g && exit $$t; }
 
-# For one kind of GPU, which is enough to know that it compiles; cmake --preset cuda builds for all.
+# In a folder of its own, as the presets take -DCMAKE_CUDA_ARCHITECTURES for other GPUs.
 cuda: packages ## compile the CUDA backend and its tests for compute capability 9.0 (needs nvcc)
-	@command -v nvcc >/dev/null || { echo "make cuda: there is no nvcc on the PATH; install NVIDIA's CUDA toolkit, 12.8 or newer" >&2; exit 1; }
+	@command -v nvcc >/dev/null || { echo "make cuda: there is no nvcc on the PATH; install NVIDIA's CUDA toolkit" >&2; exit 1; }
 	@cmake -B build/cuda-90 -G Ninja -DCMAKE_BUILD_TYPE=Release -DARGON_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90a >/dev/null
 	@ninja -C build/cuda-90 argon cuda_ops_parity cuda_model_test
 

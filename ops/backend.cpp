@@ -73,7 +73,7 @@ void Backend::run_sample(const SampleArgs& args) {
   own.logits = logits.data();
   own.penalized = penalized.data();
   own.token = &token;
-  sample_with(own, [](const SampleWeightsArgs& w) { sample_weights_ref(w, 0, w.V); });
+  sample_ref(own);
   write(args.token, &token, sizeof token);
 }
 

@@ -27,7 +27,7 @@ constexpr int64_t kMaxRepeats = 1000;
 struct Options {
   EngineOptions engine;
   std::optional<int64_t> prompt = 512, steps = 32, repeats = 3;
-  float temperature = 0.0f;
+  ops::SampleOptions sampling;
   bool json = false;
 };
 
@@ -54,8 +54,9 @@ std::vector<int32_t> random_tokens(int64_t n, int64_t vocabulary) {
 
 class Bench {
  public:
-  Bench(Forward& forward, SequenceState& state, float temperature) : forward_(forward), state_(state) {
-    next_.options.temperature = temperature;
+  Bench(Forward& forward, SequenceState& state, const ops::SampleOptions& sampling)
+      : forward_(forward), state_(state) {
+    next_.options = sampling;
   }
 
   // The seconds for reading the prompt, then for the rest token by token.
@@ -136,9 +137,7 @@ Status run(const Options& o) {
   ARGON_RETURN_IF_ERROR(check_range("-p", o.prompt, 0, kMaxContext));
   ARGON_RETURN_IF_ERROR(check_range("-n", o.steps, 0, kMaxContext));
   ARGON_RETURN_IF_ERROR(check_range("-r", o.repeats, 1, kMaxRepeats));
-  ops::SampleOptions sampling;
-  sampling.temperature = o.temperature;
-  ARGON_RETURN_IF_ERROR(ops::check(sampling));
+  ARGON_RETURN_IF_ERROR(ops::check(o.sampling));
   if (*o.prompt + *o.steps == 0) return bad_input("-p and -n are both 0: there is nothing to measure");
   catch_interrupts();
   ARGON_ASSIGN_OR_RETURN(const auto engine, load_engine(o.engine));
@@ -158,7 +157,7 @@ Status run(const Options& o) {
   const auto prompt = std::span(ids).first(static_cast<size_t>(*o.prompt));
   const auto steps = std::span(ids).subspan(static_cast<size_t>(*o.prompt));
 
-  Bench bench(*forward, *state, o.temperature);
+  Bench bench(*forward, *state, o.sampling);
   Row rows[2] = {{"prompt", *o.prompt}, {"step", *o.steps}};
   if (*o.prompt > 0) rows[0].per_token = work_per_token(*engine->model, *o.prompt, pass);
   rows[1].per_token = work_per_token(*engine->model, 1, 1);
@@ -222,7 +221,7 @@ void add_bench(CLI::App& app, Chosen& chosen) {
       ->type_name("N");
   c->add_option("-n,--steps", o->steps, "Tokens read one by one after it; 0: leave them out (default: 32)")
       ->type_name("N");
-  c->add_option("--temp", o->temperature,
+  c->add_option("--temp", o->sampling.temperature,
                 "Temperature at which each token after is chosen (default: 0, the likeliest)")
       ->type_name("T");
   c->add_option("-r,--repeat", o->repeats, "Repetitions (default: 3)")->type_name("N");

@@ -1,24 +1,16 @@
-#include <immintrin.h>
-
 #include "cpu/kernels/ceilings.h"
+#include "cpu/kernels/tile_shapes.h"
 
 namespace argon {
 
 uint64_t multiply_int8_amx(int64_t turns) {
   static_assert(kInt8PerTurnAmx == 4 * 16 * 16 * 64);
-  alignas(64) struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t bytes[16];
-    uint8_t rows[16];
-  } shapes = {};
-  static_assert(sizeof shapes == 64);
-  shapes.palette = 1;
+  TileShapes shapes;
   for (int i = 0; i < 8; ++i) shapes.bytes[i] = 64, shapes.rows[i] = 16;
   alignas(64) int8_t codes[16 * 64];
   for (int i = 0; i < 16 * 64; ++i) codes[i] = static_cast<int8_t>(i);
   alignas(64) int32_t sums[16 * 16];
-  asm volatile("" ::: "memory");  // tile instructions do not say that they read memory
-  _tile_loadconfig(&shapes);
+  load_shapes(shapes);  // and no store to codes sinks below
   _tile_loadd(4, codes, 64);
   _tile_loadd(5, codes, 64);
   _tile_zero(0);

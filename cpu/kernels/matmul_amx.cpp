@@ -2,6 +2,7 @@
 // of one 32-block (or of its half, where a step has 16 values) for 16 rows of W and 16 rows of x; the float
 // steps follow in AVX-512. Float weights go the AVX-512 way.
 #include "cpu/kernels/row_tiles.h"
+#include "cpu/kernels/tile_shapes.h"
 
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
@@ -9,19 +10,12 @@ inline namespace ARGON_ISA_NS {
 // What tile registers 0-3 hold: dots (rows of x x 16 int32), 4-5: codes of x (rows x K), 6-7: codes of W
 // (K/4 x 64), K = 32 or 16.
 inline void set_shapes(int rows, int steps) {
-  struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t bytes[16];
-    uint8_t rows[16];
-  } c = {};
-  c.palette = 1;
+  TileShapes c;
   for (int i = 0; i < 8; ++i) {
     c.bytes[i] = static_cast<uint16_t>(i < 4 || i >= 6 ? 64 : 32 / steps);
     c.rows[i] = static_cast<uint8_t>(i < 6 ? rows : 8 / steps);
   }
-  static_assert(sizeof c == 64);
-  asm volatile("" ::: "memory");  // GCC lets stores to c sink below the instruction otherwise
-  _tile_loadconfig(&c);
+  load_shapes(c);
 }
 
 struct alignas(64) Dots {
@@ -39,17 +33,16 @@ struct alignas(64) Dots {
 
 // The tile unit works some blocks ahead of the float steps: a stored tile cannot be read before it has left
 // the store buffer.
-template <int64_t ahead_, int64_t batch_, int64_t ring_>
-struct AmxEngineOf {
+struct AmxEngine {
   static constexpr bool kUnsigned = false;
-  static constexpr int64_t kAhead = ahead_, kBatch = batch_, kRing = ring_;
+  static constexpr int64_t kAhead = 3, kRing = 4;
   Dots ring[kRing][2];
   int height = 0;  // of the tiles' shapes
 
-  AmxEngineOf() = default;
-  ~AmxEngineOf() { _tile_release(); }
-  AmxEngineOf(const AmxEngineOf&) = delete;
-  AmxEngineOf& operator=(const AmxEngineOf&) = delete;
+  AmxEngine() = default;
+  ~AmxEngine() { _tile_release(); }
+  AmxEngine(const AmxEngine&) = delete;
+  AmxEngine& operator=(const AmxEngine&) = delete;
 
   void shape(int rows, int steps) {
     if (rows == height) return;
@@ -93,9 +86,7 @@ struct AmxEngineOf {
   template <int R, int kSteps, bool kHasMin, class Steps>
   void block(const WBlock<kSteps, kHasMin>* w, const XGroup<Steps>& x, int64_t at, int64_t count,
              Floats16* acc) {
-    if (at % kBatch == 0) {
-      for (int64_t i = at + kAhead; i < std::min(at + kAhead + kBatch, count); ++i) dots<R>(w, x, i);
-    }
+    if (at + kAhead < count) dots<R>(w, x, at + kAhead);
     const Steps& xs = x.steps[at];
 #pragma GCC unroll 2
     for (int step = 0; step < kSteps; ++step) {
@@ -113,8 +104,6 @@ struct AmxEngineOf {
     }
   }
 };
-
-using AmxEngine = AmxEngineOf<3, 1, 4>;
 
 // Where a group of x is alone with its weights, VNNI is quicker: tiles need some blocks to get going, in each
 // piece anew.

@@ -1,10 +1,10 @@
 // Attention and the indexer's scores in AVX2. The query heads that share a key head go together: a tile of
 // keys and values is widened once for all of them, and three heads are multiplied with it at a time.
 #include <algorithm>
-#include <cstdlib>
 
 #include "cpu/kernels/dots_avx2.h"
 #include "cpu/kernels/quantize_avx2.h"
+#include "cpu/kernels/select_tokens.h"
 #include "ops/qsa_attention/qsa_attention.h"
 #include "ops/qsa_select/qsa_select.h"
 
@@ -186,24 +186,14 @@ inline __m256 add_scores(const float* q, const float* keys, int64_t di, __m256 s
 }  // namespace ARGON_ISA_NS
 
 void qsa_select_avx2(const QsaSelectArgs& a, int64_t begin, int64_t end) {
-  float* scores = nullptr;  // of the longest token of the call
-  for (int64_t t = end - 1; t >= begin; --t) {
-    const int64_t blocks = (a.position0 + t + 1) / a.r;
-    if (blocks <= a.budget) {
-      a.count[t] = kAllBlocks;
-      continue;
-    }
-    if (scores == nullptr)
-      scores = static_cast<float*>(std::malloc(static_cast<size_t>(blocks) * sizeof(float)));
-    if (scores == nullptr) return qsa_select_ref(a, begin, t + 1);
-    const float* q = a.iq + t * a.ni * a.di;
+  const auto score = [&](const float* q, int64_t blocks, float* scores) {
     int64_t b = 0;
     for (; a.di % 32 == 0 && a.di < 512 && b + 8 <= blocks; b += 8) {
-      __m256 score = _mm256_setzero_ps();
+      __m256 sum = _mm256_setzero_ps();
       int64_t h = 0;
-      for (; h + 2 <= a.ni; h += 2) score = add_scores<2>(q + h * a.di, a.keys + b * a.di, a.di, score);
-      for (; h < a.ni; ++h) score = add_scores<1>(q + h * a.di, a.keys + b * a.di, a.di, score);
-      _mm256_storeu_ps(scores + b, score);
+      for (; h + 2 <= a.ni; h += 2) sum = add_scores<2>(q + h * a.di, a.keys + b * a.di, a.di, sum);
+      for (; h < a.ni; ++h) sum = add_scores<1>(q + h * a.di, a.keys + b * a.di, a.di, sum);
+      _mm256_storeu_ps(scores + b, sum);
     }
     for (; b < blocks; ++b) {
       scores[b] = 0.0f;
@@ -212,10 +202,10 @@ void qsa_select_avx2(const QsaSelectArgs& a, int64_t begin, int64_t end) {
         scores[b] += s > 0.0f ? s : 0.0f;
       }
     }
-    select_blocks(scores, blocks, a.budget, a.kept + t * a.budget);
-    a.count[t] = static_cast<int32_t>(a.budget);
-  }
-  std::free(scores);
+  };
+  select_tokens(a, begin, end, 0, score, [&](float* scores, int64_t blocks, int32_t* kept) {
+    select_blocks(scores, blocks, a.budget, kept);
+  });
 }
 
 }  // namespace argon::ops

@@ -1,9 +1,8 @@
 // Route qsa_select_avx512: the indexer's scores 16 blocks at a time, and the selection by counting instead of
 // sorting. Scores are sums of values that are not below zero, so that their bits are in the order of the
 // scores.
-#include <cstdlib>
-
 #include "cpu/kernels/folds_avx512.h"
+#include "cpu/kernels/select_tokens.h"
 #include "ops/qsa_select/qsa_select.h"
 
 namespace argon::ops {
@@ -62,27 +61,17 @@ inline void keep_best(const int32_t* bits, int64_t n, int64_t budget, int32_t* k
 
 void qsa_select_avx512(const QsaSelectArgs& a, int64_t begin, int64_t end) {
   if (a.di % 32 != 0 || a.di >= 512 || a.budget < kBlocks) return qsa_select_avx2(a, begin, end);
-  float* scores = nullptr;  // of the longest token of the call
-  for (int64_t t = end - 1; t >= begin; --t) {
-    const int64_t blocks = (a.position0 + t + 1) / a.r;
-    if (blocks <= a.budget) {
-      a.count[t] = kAllBlocks;
-      continue;
-    }
-    if (scores == nullptr)
-      scores = static_cast<float*>(std::malloc(static_cast<size_t>(blocks + kBlocks) * sizeof(float)));
-    if (scores == nullptr) return qsa_select_ref(a, begin, t + 1);
-    const float* q = a.iq + t * a.ni * a.di;
+  const auto score = [&](const float* q, int64_t blocks, float* scores) {
     int64_t b = 0;
     for (; b + kBlocks <= blocks; b += kBlocks)
       store16(scores + b, block_scores(q, a.keys + b * a.di, a.ni, a.di));
     if (b < blocks)  // the last 16 once more, so that no key after the last is read
       store16(scores + blocks - kBlocks, block_scores(q, a.keys + (blocks - kBlocks) * a.di, a.ni, a.di));
     for (int64_t i = blocks; i < (blocks + kBlocks - 1) / kBlocks * kBlocks; ++i) scores[i] = -1.0f;
-    keep_best(reinterpret_cast<const int32_t*>(scores), blocks, a.budget, a.kept + t * a.budget);
-    a.count[t] = static_cast<int32_t>(a.budget);
-  }
-  std::free(scores);
+  };
+  select_tokens(a, begin, end, kBlocks, score, [&](const float* scores, int64_t blocks, int32_t* kept) {
+    keep_best(reinterpret_cast<const int32_t*>(scores), blocks, a.budget, kept);
+  });
 }
 
 }  // namespace argon::ops

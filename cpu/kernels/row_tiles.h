@@ -154,26 +154,12 @@ template <class Engine, int R, int kSteps, bool kHasMin, class Steps>
 }
 
 // add_piece for `height` rows of x, an even number.
-template <class Engine, int kSteps, bool kHasMin, class Steps>
+template <class Engine, int kSteps, bool kHasMin, class Steps, int R = kGroup>
 constexpr auto piece_of(int64_t height) {
-  switch (height) {
-    case 2:
-      return add_piece<Engine, 2, kSteps, kHasMin, Steps>;
-    case 4:
-      return add_piece<Engine, 4, kSteps, kHasMin, Steps>;
-    case 6:
-      return add_piece<Engine, 6, kSteps, kHasMin, Steps>;
-    case 8:
-      return add_piece<Engine, 8, kSteps, kHasMin, Steps>;
-    case 10:
-      return add_piece<Engine, 10, kSteps, kHasMin, Steps>;
-    case 12:
-      return add_piece<Engine, 12, kSteps, kHasMin, Steps>;
-    case 14:
-      return add_piece<Engine, 14, kSteps, kHasMin, Steps>;
-    default:
-      return add_piece<Engine, 16, kSteps, kHasMin, Steps>;
+  if constexpr (R > 2) {
+    if (height < R) return piece_of<Engine, kSteps, kHasMin, Steps, R - 2>(height);
   }
+  return add_piece<Engine, R, kSteps, kHasMin, Steps>;
 }
 
 template <int kSteps, bool kHasMin>

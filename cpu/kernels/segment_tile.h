@@ -1,5 +1,5 @@
-// Tiles of unpacked weights on wide_neon.h: 16 rows of W, one segment of the contract at a time, four codes of
-// each row side by side, so that a lane is a row of W; and the walk over a product's units.
+// Tiles of unpacked weights on wide_neon.h: 16 rows of W, one segment of the contract at a time, four codes
+// of each row side by side, so that a lane is a row of W; and the walk over a product's units.
 #pragma once
 
 #include <algorithm>

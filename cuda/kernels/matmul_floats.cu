@@ -4,8 +4,9 @@
 // Up to four rows of W: bound by reading x once. A warp takes one or two rows of x, of which it has 16 loads
 // of 128 bytes on their way; W comes to the block's shared memory.
 //
-// From 24 rows on, several matrices of one x together: a warp computes 16 rows of W by 8 rows of x, so that 24 values from shared
-// memory serve 128 fma; a block is 32 by 32, and its parts of W and x come by asynchronous copies.
+// From 24 rows on, several matrices of one x together: a warp computes 16 rows of W by 8 rows of x, so that
+// 24 values from shared memory serve 128 fma; a block is 32 by 32, and its parts of W and x come by
+// asynchronous copies.
 //
 // Bound: one fma per output and k, and 24 shared memory reads of 128 bytes to 128 fma of a warp: 32 cycles of
 // arithmetic against 24 of reading on a processor.
@@ -69,8 +70,9 @@ __global__ void __launch_bounds__(kThreads, kRows* kCols > 64 ? 1 : 3)
   for (int j = 0; j < kEachM; ++j) {
     const int row = m0 + tid / 32 + j * kWarps;
     const FloatPiece& piece = piece_of(a, row);
-    w_from[j] = reinterpret_cast<const float*>(piece.w + min(row - piece.first, piece.rows - 1) * piece.row_bytes) +
-                lane * 4;
+    w_from[j] =
+        reinterpret_cast<const float*>(piece.w + min(row - piece.first, piece.rows - 1) * piece.row_bytes) +
+        lane * 4;
   }
 #pragma unroll
   for (int j = 0; j < kEachT; ++j) x_from[j] = a.x + min(t0 + tid / 32 + j * kWarps, a.T - 1) * K + lane * 4;
@@ -150,7 +152,7 @@ bool launch_floats(Queue& queue, FloatParams& p, const MatmulParams* all, int co
   return true;
 }
 
-constexpr int kFew = 4;           // rows of W
+constexpr int kFew = 4;            // rows of W
 constexpr int kFewDeep = 16 * 32;  // values of a row at a time
 
 // kWarps warps, each kTokens rows of x.
@@ -163,7 +165,8 @@ __global__ void __launch_bounds__(32 * kWarps) matmul_few(MatmulParams a) {
   const auto fetch = [&](int64_t k, int slot) {
     for (int i = static_cast<int>(threadIdx.x); i < kFew * kFewDeep / 4; i += 32 * kWarps) {
       const int row = i / (kFewDeep / 4), at = i % (kFewDeep / 4) * 4;
-      copy_async<16>(&w[slot][row][at], a.w.data + row * a.w.row_bytes + (k + at) * 4, row < rows && k + at < K);
+      copy_async<16>(&w[slot][row][at], a.w.data + row * a.w.row_bytes + (k + at) * 4,
+                     row < rows && k + at < K);
     }
     asm volatile("cp.async.commit_group;");
   };

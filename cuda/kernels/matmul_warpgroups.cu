@@ -2,10 +2,10 @@
 // sm_90a); matmul_tiles.cu serves other devices and types. One m64nNk32 instruction is the exact integer dot
 // of a block of 32 for 64 rows of W and N rows of x; its steps are then added in float32 in block order.
 //
-// A block stays on its processor and computes one tile of 128 by 128 after another. One warpgroup only copies:
-// the operands come as they lie in the device's memory by asynchronous copies, stages of four blocks of 32
-// ahead, across the ends of tiles. The others only compute; they wait for stages, never for each other, so
-// that one's sums and stores meet another's float chain.
+// A block stays on its processor and computes one tile of 128 by 128 after another. One warpgroup only
+// copies: the operands come as they lie in the device's memory by asynchronous copies, stages of four blocks
+// of 32 ahead, across the ends of tiles. The others only compute; they begin each block together, since a
+// warpgroup's product hardly gets a turn beside another's float chain (docs/lab/cuda-dense.md).
 //
 // Tiles are shared out evenly to a stage: where a block's share ends within a tile, it computes that tile's
 // beginning first of all and leaves the unfinished sums in memory, where the next block, whose last work the
@@ -23,12 +23,11 @@ namespace {
 
 constexpr int kRows = 128, kCols = 128, kGroups = 2;  // a group computes 64 rows of W
 constexpr int kCopiers = 128, kThreads = kCopiers + kGroups * 128, kSums = 64;  // sums of a thread
-constexpr int kCopyRegisters = 40, kSumRegisters = 232;  // of a thread, 168 on average
-constexpr int kBlocks = 4;  // of 32 in a stage
+constexpr int kCopyRegisters = 40, kSumRegisters = 232;                         // of a thread, 168 on average
+constexpr int kBlocks = 4;                                                      // of 32 in a stage
 constexpr int kStages = 6;
 [[maybe_unused]] constexpr int kLag = 2;  // stages whose steps are on their way while one is asked for
 constexpr int kMostPieces = 6, kMostBlocks = 256;
-constexpr bool kInStep = true;
 
 // One of the matrices that are multiplied with the same x; `first` is its first tile's row of tiles.
 struct Piece {
@@ -40,7 +39,7 @@ struct Piece {
 };
 struct GroupParams {
   Piece pieces[kMostPieces];
-  CUtensorMap codes;  // of x
+  CUtensorMap codes;   // of x
   const float* steps;  // of x
   int T, n, tiles_t, tiles;
   bool parts;   // a work is a segment of a tile
@@ -197,7 +196,8 @@ __device__ inline void add_block(float (&acc)[kSums], float (&total)[kSums], con
     for (int i = 0; i < 8; ++i) {
       float& y = acc[g * 8 + i];
       if (kFirst) total[g * 8 + i] = total[g * 8 + i] + y;
-      y = __fmaf_rn(sw[i / 2 % 2] * d[i / 4 * 2 + i % 2], static_cast<float>(c[g * 8 + i]), kFirst ? 0.0f : y);
+      y = __fmaf_rn(sw[i / 2 % 2] * d[i / 4 * 2 + i % 2], static_cast<float>(c[g * 8 + i]),
+                    kFirst ? 0.0f : y);
     }
   }
 }
@@ -244,7 +244,7 @@ __device__ inline void compute_all(const GroupParams& p, Memory& memory, int gro
       const auto stage = static_cast<uint64_t>(slot * static_cast<int>(sizeof(Stage) / 16));
 #pragma unroll 1
       for (int k = 0; k < blocks; ++k) {
-        if (kInStep) sync_groups<kGroups>();
+        sync_groups<kGroups>();
         if (!wanted) continue;
         const uint64_t more = stage + static_cast<uint64_t>(k * 2);
         hold<kSums>(c);
@@ -330,7 +330,8 @@ __global__ void join_group_parts(const __grid_constant__ GroupParams p) {
   begin_early();
   constexpr int kEach = 8, kStep = kGroups * kSums * 128;
   const int i0 = static_cast<int>(blockIdx.x) % (kSums / kEach) * kEach;
-  const int unit = static_cast<int>(blockIdx.x) / (kSums / kEach), group = unit % kGroups, tile = unit / kGroups;
+  const int unit = static_cast<int>(blockIdx.x) / (kSums / kEach), group = unit % kGroups,
+            tile = unit / kGroups;
   const Place at = place_of(p, tile);
   float* y = at.piece->y + int64_t{at.t0} * at.piece->ldy + at.m0;
   const float* kept = p.kept + int64_t{tile} * (8 * kStep) + group * (kSums * 128) + threadIdx.x;
@@ -360,9 +361,8 @@ bool groups_there() {
   cudaFuncAttributes f{};
   const bool known = cudaFuncGetAttributes(&f, has_groups) == cudaSuccess && f.sharedSizeBytes > 0;
   const bool raised =
-      known &&
-      cudaFuncSetAttribute(matmul_groups_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           sizeof(Memory)) == cudaSuccess;
+      known && cudaFuncSetAttribute(matmul_groups_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    sizeof(Memory)) == cudaSuccess;
   cudaGetLastError();
   return raised;
 }
@@ -372,7 +372,8 @@ bool map_rows(CUtensorMap* map, const void* data, int64_t rows, int64_t bytes) {
   static const auto encode = [] {
     void* f = nullptr;
     cudaDriverEntryPointQueryResult found{};
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found) != cudaSuccess ||
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found) !=
+            cudaSuccess ||
         found != cudaDriverEntryPointSuccess) {
       cudaGetLastError();
       f = nullptr;
@@ -414,7 +415,8 @@ bool matmul_groups(Queue& queue, const MatmulParams* all, int count) {
   const int64_t tiles = tiles_m * tiles_t, steps = (n + kBlocks - 1) / kBlocks;
   const int processors = queue.processors() < kMostBlocks ? queue.processors() : kMostBlocks;
   if (a.T <= 64 || n < 8 || n % 2 != 0 || reinterpret_cast<uintptr_t>(a.q.d) % 16 != 0 ||
-      tiles * steps * (processors + 1) >= int64_t{1} << 32) return false;
+      tiles * steps * (processors + 1) >= int64_t{1} << 32)
+    return false;
   if (!map_rows(&p.codes, a.q.codes, a.T, a.w.cols)) return false;
   p.steps = a.q.d;
   p.T = static_cast<int>(a.T), p.n = static_cast<int>(n);

@@ -50,7 +50,8 @@ __global__ void moe_route(ops::MoeRouteArgs a) {
 
 constexpr int kGroupWarps = 4;
 
-// A warp per expert, and one for the end. A lane takes four neighbouring ids at a time, four such loads ahead.
+// A warp per expert, and one for the end. A lane takes four neighbouring ids at a time, four such loads
+// ahead.
 __global__ void __launch_bounds__(32 * kGroupWarps) moe_group(ops::MoeGroupArgs a) {
   begin_early();
   const int e = static_cast<int>(blockIdx.x) * kGroupWarps + warp_id(), lane = lane_id();
@@ -283,8 +284,9 @@ void run(Queue& queue, const ops::MoeRouteArgs& a) {
 void run(Queue& queue, const ops::MoeGroupArgs& a) {
   const int64_t slots = a.T * a.K;
   if (slots <= kKeptSlots && a.E <= kKeptExperts) {
-    static const cudaError_t raised = cudaFuncSetAttribute(
-        moe_group_kept, cudaFuncAttributeMaxDynamicSharedMemorySize, (kKeptSlots + 256) * 2 + kKeptExperts * 4);
+    static const cudaError_t raised =
+        cudaFuncSetAttribute(moe_group_kept, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (kKeptSlots + 256) * 2 + kKeptExperts * 4);
     const size_t room = static_cast<size_t>((slots + 255) / 256 * 256 * 2 + a.E * 4);
     if (raised == cudaSuccess || room <= size_t{48} << 10) {
       queue.launch_early(moe_group_kept, blocks_for(a.E + 1, kGroupWarps), 32 * kGroupWarps, room, a);

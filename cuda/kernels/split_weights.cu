@@ -66,7 +66,8 @@ bool products(Queue& queue, const ops::MatmulArgs* a, const WeightView* w, int c
   }
   if (a[0].T == 1) return matmul_row(queue, p, count);
   // Quantised ones, then floats of more than a few rows, each together where a kernel takes them.
-  auto* const quantized = std::stable_partition(p, p + count, [](const MatmulParams& one) { return one.w.split; });
+  auto* const quantized =
+      std::stable_partition(p, p + count, [](const MatmulParams& one) { return one.w.split; });
   auto* const floats = std::stable_partition(quantized, p + count, [](const MatmulParams& one) {
     return one.w.type == WeightType::kF32 && one.w.rows >= 16;
   });

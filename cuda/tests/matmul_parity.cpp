@@ -133,7 +133,8 @@ TEST(CudaMatmulParity, ManyTiles) {
       for (size_t i = 0; groups && i < there.size(); ++i) {
         for (int64_t t = 0; t < s.T; ++t) {
           const auto at = static_cast<size_t>(t * there[i].ldy);
-          ASSERT_EQ(0, std::memcmp(&y[0][i][at], &y[1][i][at], static_cast<size_t>(s.rows[i]) * sizeof(float)))
+          ASSERT_EQ(0,
+                    std::memcmp(&y[0][i][at], &y[1][i][at], static_cast<size_t>(s.rows[i]) * sizeof(float)))
               << "K " << s.K << ", product " << i << ", row " << t << " of x";
         }
       }

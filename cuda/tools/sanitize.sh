@@ -1,9 +1,9 @@
 #!/bin/bash
 # compute-sanitizer over cuda_ops_parity, one test a process, several at a time: memcheck and racecheck
-# (shared-memory hazards) of every kernel at the tests' sizes. Racecheck over the whole binary takes hours of
-# GPU time in one piece; cut like this most tests end within LIMIT seconds, and those that do not are named.
+# (shared-memory hazards) of every kernel at the tests' sizes. Racecheck over the whole model test
+# did not end in 100 seconds; cut like this, tests that do not end within LIMIT seconds are named.
 #
-#   cuda/tools/sanitize.sh build/cuda-static/cuda/cuda_ops_parity ['memcheck racecheck'] [FILTER]
+#   cuda/tools/sanitize.sh build/cuda-static/bin/cuda_ops_parity ['memcheck racecheck'] [FILTER]
 #
 # LIMIT: seconds for one test (100); JOBS: tests at a time (8). Exit status 1 if anything was found.
 binary=$1 tools=${2:-memcheck racecheck} filter=${3:-*}

@@ -157,10 +157,13 @@ std::optional<int32_t> sample(std::span<float> logits, std::span<const int32_t> 
   const auto V = static_cast<int64_t>(logits.size());
   const std::vector<int32_t> ids = penalized_ids(history, options, V);
   int32_t token = -1;
-  sample_with({logits.data(), ids.data(), &token, V, static_cast<int64_t>(ids.size()),
-               philox64(options.seed, position, choice), options},
-              [](const SampleWeightsArgs& w) { sample_weights_ref(w, 0, w.V); });
+  sample_ref({logits.data(), ids.data(), &token, V, static_cast<int64_t>(ids.size()),
+              philox64(options.seed, position, choice), options});
   return token < 0 ? std::nullopt : std::optional(token);
+}
+
+void sample_ref(const SampleArgs& args) {
+  sample_with(args, [](const SampleWeightsArgs& w) { sample_weights_ref(w, 0, w.V); });
 }
 
 void sample_with(const SampleArgs& args, const std::function<void(const SampleWeightsArgs&)>& weights) {

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "ops/route.h"
 
 namespace argon::ops {
 
@@ -76,7 +75,8 @@ struct SampleWeightsArgs {
 inline int64_t units(const SampleWeightsArgs& a) { return a.V; }
 void sample_weights_ref(const SampleWeightsArgs&, int64_t begin, int64_t end);
 
-// sample() of args' memory, the host's, with `weights` for that part.
+// sample() of args' memory, the host's, with the references or with `weights` for that part.
+void sample_ref(const SampleArgs& args);
 void sample_with(const SampleArgs& args, const std::function<void(const SampleWeightsArgs&)>& weights);
 
 }  // namespace argon::ops
