@@ -74,6 +74,8 @@ bool combined_norm(Queue&, const ops::MoeCombineArgs&, const ops::GrNormArgs&);
 // Forms that run() takes for other sizes or not at all: what the parity programs compare with
 // (cuda/tests/prompt_route.h). heads: value heads a warp scans together, 0 for a state kept in memory.
 void scan_by(Queue&, const ops::GdnScanArgs&, int64_t heads);
+// The selection of many tokens by launches of as many of them as `chunk_keys` scores in scratch memory allow.
+void select_by(Queue&, const ops::QsaSelectArgs&, int64_t chunk_keys);
 void run_general(Queue&, const ops::GdnPreArgs&);
 void run_general(Queue&, const ops::GdnPostArgs&);
 void run_general(Queue&, const ops::MoeCombineArgs&);

@@ -36,8 +36,8 @@ __global__ void qsa_block_keys(ops::QsaBlockKeysArgs a) {
 
 struct SelectParams {
   ops::QsaSelectArgs a;
-  int64_t t0;      // first token of this launch
-  int64_t stride;  // of a token's keys
+  int64_t t0, end;  // tokens of this launch
+  int64_t stride;   // of a token's keys
   uint32_t* keys;
 };
 
@@ -66,19 +66,19 @@ __global__ void __launch_bounds__(kThreads) qsa_scores_tiles(SelectParams p) {
   const int lane = lane_id();
   const int64_t row0 = int64_t{blockIdx.y} * kTileTokens, t0 = p.t0 + row0;
   const auto blocks_of = [&](int64_t t) { return (a.position0 + t + 1) / a.r; };
-  const int64_t last = t0 + kTileTokens - 1 < a.T ? t0 + kTileTokens - 1 : a.T - 1;
+  const int64_t last = min(t0 + kTileTokens, p.end) - 1;
   const int64_t most = blocks_of(last);
   if (most <= a.budget) return;
   float q[kRows][kDi / 32];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
-    const int64_t t = t0 + i / kNi < a.T ? t0 + i / kNi : a.T - 1;
+    const int64_t t = min(t0 + i / kNi, last);
 #pragma unroll
     for (int j = 0; j < kDi / 32; ++j) q[i][j] = a.iq[(t * kNi + i % kNi) * kDi + 32 * j + lane];
   }
   // After the fold an even lane and the next one hold the heads of one block and token.
   const int key = lane / 2 / kTileTokens, token = lane / 2 % kTileTokens;
-  const int64_t own_blocks = t0 + token < a.T ? blocks_of(t0 + token) : 0;
+  const int64_t own_blocks = t0 + token < p.end ? blocks_of(t0 + token) : 0;
   uint32_t* to = p.keys + (row0 + token) * p.stride;
   const int64_t first = (int64_t{blockIdx.x} * (kThreads / 32) + warp_id()) * kTileKeys * kTileSteps;
   for (int step = 0; step < kTileSteps; ++step) {
@@ -181,17 +181,16 @@ void run(Queue& queue, const ops::QsaBlockKeysArgs& a) {
   if (a.blocks > 0) queue.launch(qsa_block_keys, blocks_for(a.blocks, 4), 128, 0, a);
 }
 
-void run(Queue& queue, const ops::QsaSelectArgs& a) {
+void select_by(Queue& queue, const ops::QsaSelectArgs& a, int64_t chunk_keys) {
   if (a.T == 0) return;
   const int64_t most = (a.position0 + a.T) / a.r;
   if (most <= a.budget) return queue.launch(qsa_keep_all, blocks_for(a.T, 256), 256, 0, a);
-  const int64_t chunk_keys = int64_t{64} << 20;
   const int64_t rows = chunk_keys / most < 1 ? 1 : chunk_keys / most < a.T ? chunk_keys / most : a.T;
   auto* keys = static_cast<uint32_t*>(queue.scratch(static_cast<size_t>(rows * most) * sizeof(uint32_t)));
   if (keys == nullptr) return;
   for (int64_t t = 0; t < a.T; t += rows) {
     const auto n = static_cast<unsigned>(a.T - t < rows ? a.T - t : rows);
-    const SelectParams p{a, t, most, keys};
+    const SelectParams p{a, t, t + n, most, keys};
     if (a.ni == 4 && a.di == 128 && n >= 64) {
       queue.launch(qsa_scores_tiles,
                    dim3(blocks_for(most, kThreads / 32 * kTileKeys * kTileSteps), blocks_for(n, kTileTokens)),
@@ -202,5 +201,7 @@ void run(Queue& queue, const ops::QsaSelectArgs& a) {
     queue.launch(qsa_pick, n, kThreads, 0, p);
   }
 }
+
+void run(Queue& queue, const ops::QsaSelectArgs& a) { select_by(queue, a, int64_t{64} << 20); }
 
 }  // namespace argon::cuda

@@ -1,4 +1,7 @@
 // Parity of the indexer and attention on the device.
+#include <algorithm>
+
+#include "cuda/kernels.h"
 #include "cuda/tests/parity.h"
 #include "ops/qsa_attention/qsa_attention_cases.h"
 #include "ops/qsa_select/qsa_select_cases.h"
@@ -72,6 +75,39 @@ ParityCases<ops::QsaSelectArgs> long_selections() {
 }
 
 TEST(CudaAttentionParity, LongSelections) { check_cuda_parity(long_selections()); }
+
+// A pass whose scores do not fit the scratch memory at once, cut where a tile of tokens is not full: every
+// launch keeps to its own part of the memory, and the kept blocks are those of the pass in one launch.
+TEST(CudaAttentionParity, SelectionsInParts) {
+  CudaBackend* b = cuda_backend();
+  if (b == nullptr) GTEST_SKIP() << "no CUDA device of compute capability 8.0 or newer";
+  TestArena arena(1, 0x7fc0beef);
+  ops::QsaSelectArgs a = long_selections().back().make(arena);
+  const int64_t most = (a.position0 + a.T) / a.r, kRows = 65;
+  const auto words = static_cast<size_t>(a.T * most), own = static_cast<size_t>(kRows * most);
+  Mirror mirror(arena, *b);
+  const ops::QsaSelectArgs there = mirror.translate(a);
+  const auto results = [&] {
+    mirror.copy_back();
+    std::vector<int32_t> all(a.kept, a.kept + a.T * a.budget);
+    all.insert(all.end(), a.count, a.count + a.T);
+    return all;
+  };
+  cuda::select_by(b->queue(), there, a.T * most);
+  const std::vector<int32_t> whole = results();
+  const std::vector<uint32_t> pattern(words, 0x5a5a5a5a);
+  void* keys = b->queue().scratch(words * sizeof(uint32_t));
+  ASSERT_NE(keys, nullptr);
+  b->write(keys, pattern.data(), words * sizeof(uint32_t));
+  cuda::select_by(b->queue(), there, kRows * most);
+  EXPECT_EQ(results(), whole);
+  std::vector<uint32_t> after(words);
+  b->read(after.data(), keys, words * sizeof(uint32_t));
+  EXPECT_TRUE(std::equal(after.begin() + static_cast<std::ptrdiff_t>(own), after.end(),
+                         pattern.begin() + static_cast<std::ptrdiff_t>(own)));
+  EXPECT_NE(after.front(), 0x5a5a5a5a);
+  ASSERT_TRUE(b->finish().ok());
+}
 TEST(CudaAttentionParity, LongPasses) { check_cuda_parity(long_passes()); }
 TEST(CudaAttentionParity, Attention) { check_cuda_parity(ops::qsa_attention_cases()); }
 
