@@ -3,24 +3,12 @@
 #include <algorithm>
 #include <string>
 
+#include "cuda/errors.h"
 #include "cuda/kernels.h"
 #include "formats/format.h"
 
 namespace argon {
 namespace {
-
-std::string mebibytes(size_t bytes) { return std::to_string((bytes + (size_t{1} << 20) - 1) >> 20) + " MiB"; }
-
-Status no_memory(size_t bytes, const char* what) {
-  size_t free = 0, total = 0;
-  cudaGetLastError();
-  cudaMemGetInfo(&free, &total);
-  return resource_error(
-      "cannot get " + mebibytes(bytes) + " of GPU memory for " + what + ": " + mebibytes(free) + " of " +
-      mebibytes(total) +
-      " are free; --gpu-memory SIZE leaves what is beyond it to the CPU, a smaller context (-c) or shorter "
-      "passes (--pass) need less, --backend cpu needs none");
-}
 
 // Weights are put into the kernels' layout by pieces of this size at most.
 constexpr size_t kPiece = size_t{16} << 20;
@@ -70,7 +58,8 @@ CudaBackend::~CudaBackend() {
 Result<void*> CudaBackend::allocate(size_t bytes) {
   bytes = std::max<size_t>(bytes, 1);
   void* p = nullptr;
-  if (cudaMalloc(&p, bytes) != cudaSuccess) return no_memory(bytes, "working memory or a sequence's state");
+  if (const cudaError_t e = cudaMalloc(&p, bytes); e != cudaSuccess)
+    return queue_.refusal(e, bytes, "working memory or a sequence's state");
   queue_.zero(p, bytes);
   return p;
 }
@@ -90,7 +79,8 @@ Result<const void*> CudaBackend::place(const void* host, size_t bytes) {
     if (from + bytes <= start + p.bytes) return static_cast<const void*>(p.device + (from - start));
   }
   void* device = nullptr;
-  if (cudaMalloc(&device, std::max<size_t>(bytes, 1)) != cudaSuccess) return no_memory(bytes, "weights");
+  if (const cudaError_t e = cudaMalloc(&device, std::max<size_t>(bytes, 1)); e != cudaSuccess)
+    return queue_.refusal(e, bytes, "weights");
   queue_.write(device, host, bytes);
   if (Status s = queue_.finish(); !s.ok()) {
     cudaFree(device);
@@ -113,7 +103,8 @@ Result<ops::ExpertMatrix> CudaBackend::allocate_experts(const ops::ExpertMatrix&
   m.expert_bytes = ops::expert_room(like);
   const size_t bytes = static_cast<size_t>(count) * m.expert_bytes;
   void* device = nullptr;
-  if (cudaMalloc(&device, std::max<size_t>(bytes, 1)) != cudaSuccess) return no_memory(bytes, "experts");
+  if (const cudaError_t e = cudaMalloc(&device, std::max<size_t>(bytes, 1)); e != cudaSuccess)
+    return queue_.refusal(e, bytes, "experts");
   m.first.data = device;
   // What changes while kernels run is no constant, which they may read before earlier ones have ended.
   if (lasting) placed_on_device_[static_cast<const uint8_t*>(device)] = {bytes, nullptr};
@@ -143,10 +134,11 @@ void CudaBackend::put_expert(const ops::ExpertMatrix& to, int64_t at, const void
 
 Result<void*> CudaBackend::allocate_host(size_t bytes) {
   void* p = nullptr;
-  if (cudaMallocHost(&p, std::max<size_t>(bytes, 1)) != cudaSuccess) {
+  if (const cudaError_t e = cudaMallocHost(&p, std::max<size_t>(bytes, 1)); e != cudaSuccess) {
+    if (e != cudaErrorMemoryAllocation) return queue_.failure(e, "getting memory of the host");
     cudaGetLastError();
     return resource_error(
-        "cannot get " + mebibytes(bytes) +
+        "cannot get " + cuda::mebibytes(bytes) +
         " of host memory that the GPU reaches, for the experts that the CPU computes; shorter "
         "passes (--pass) need less");
   }
