@@ -220,7 +220,7 @@ cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices,
 bool CudaBackend::can_compute(WeightType type) const { return find_format(type) != nullptr; }
 
 void CudaBackend::run(const ops::QuantizeArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::MatmulArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, true)); }
+void CudaBackend::run(const ops::MatmulArgs& a) { cuda::run(queue_, a, view(a)); }
 void CudaBackend::run(const ops::MatmulGroupedArgs& a) { cuda::run(queue_, a, view(a)); }
 void CudaBackend::run_sample(const ops::SampleArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::EmbedArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, false)); }
@@ -261,7 +261,7 @@ void CudaBackend::run(const ops::NgramConvArgs& a) { cuda::run(queue_, a); }
 
 void CudaBackend::run_products(std::span<const ops::MatmulArgs> all) {
   std::vector<cuda::WeightView> views;
-  for (const ops::MatmulArgs& a : all) views.push_back(view(a.w, 1, 0, true));
+  for (const ops::MatmulArgs& a : all) views.push_back(view(a));
   if (cuda::products(queue_, all.data(), views.data(), static_cast<int>(all.size()))) return;
   for (size_t i = 0; i < all.size(); ++i) cuda::run(queue_, all[i], views[i]);
 }
@@ -273,12 +273,15 @@ void CudaBackend::run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& 
   run(act);
 }
 
+void CudaBackend::run_pair(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up) {
+  if (cuda::grouped_pair(queue_, {gate, up}, {view(gate), view(up)})) return;
+  run(gate);
+  run(up);
+}
+
 void CudaBackend::run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
                             const ops::SwigluArgs& act) {
-  if (!cuda::grouped_pair(queue_, {gate, up}, {view(gate), view(up)})) {
-    run(gate);
-    run(up);
-  }
+  run_pair(gate, up);
   run(act);
 }
 
@@ -296,7 +299,7 @@ void CudaBackend::run_combined_norm(const ops::MoeCombineArgs& combine, const op
 
 void CudaBackend::run_mixed(const ops::GrGateArgs& gate, const ops::MatmulArgs& up,
                             const ops::GrMixArgs& mix) {
-  if (!cuda::mixed(queue_, gate, up, view(up.w, 1, 0, true), mix)) Backend::run_mixed(gate, up, mix);
+  if (!cuda::mixed(queue_, gate, up, view(up), mix)) Backend::run_mixed(gate, up, mix);
 }
 
 void CudaBackend::run_delta(const ops::GdnPreArgs& pre, const ops::GdnScanArgs& scan,
@@ -323,12 +326,9 @@ void CudaBackend::run_experts(const ops::ExpertBlock& e) {
   const ops::MatmulArgs first[] = {e.router, e.shared_router, e.shared_gate, e.shared_up};
   run_products(first);
   run_routing(e.route, e.group);
-  if (!cuda::grouped_pair(queue_, {e.gate, e.up}, {view(e.gate), view(e.up)})) {
-    run(e.gate);
-    run(e.up);
-  }
+  run_pair(e.gate, e.up);
   if (cuda::gated_down(queue_, e.act, e.down, view(e.down), e.shared_act, e.shared_down,
-                       view(e.shared_down.w, 1, 0, true))) {
+                       view(e.shared_down))) {
     return;
   }
   run(e.act);

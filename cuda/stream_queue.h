@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 #include "cuda/queue.h"
-#include "ops/backend.h"
+#include "ops/backend_memory.h"
 
 namespace argon::cuda {
 
