@@ -42,10 +42,10 @@ inline Status internal_error(std::string m) { return {Code::kInternal, std::move
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit on purpose
-  Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit on purpose
-    if (status_.ok()) status_ = internal_error("a Result was made from an ok Status without a value");
-  }
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(Status status)                          // NOLINT: implicit on purpose
+      : status_(status.ok() ? internal_error("a Result was made from an ok Status without a value")
+                            : std::move(status)) {}
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }

@@ -1,6 +1,8 @@
 # CUDA: language, architectures and the numeric contract's flags for nvcc (no contraction, subnormals flushed,
 # division and roots correctly rounded).
-set(CMAKE_CUDA_ARCHITECTURES 90a CACHE STRING "GPU architectures to build for (80 and newer; 90a has warpgroup products)")
+# Compute capability 9.0 has kernels of its own; for 8.x, 10.x and newer the driver compiles the portable ones when they
+# are first used.
+set(CMAKE_CUDA_ARCHITECTURES "80-virtual;90a-real" CACHE STRING "GPU architectures to build for (80 and newer)")
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 # CMake 3.25 does not know that this nvcc speaks C++20.

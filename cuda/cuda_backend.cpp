@@ -3,24 +3,12 @@
 #include <algorithm>
 #include <string>
 
+#include "cuda/errors.h"
 #include "cuda/kernels.h"
 #include "formats/format.h"
 
 namespace argon {
 namespace {
-
-std::string mebibytes(size_t bytes) { return std::to_string((bytes + (size_t{1} << 20) - 1) >> 20) + " MiB"; }
-
-Status no_memory(size_t bytes, const char* what) {
-  size_t free = 0, total = 0;
-  cudaGetLastError();
-  cudaMemGetInfo(&free, &total);
-  return resource_error(
-      "cannot get " + mebibytes(bytes) + " of GPU memory for " + what + ": " + mebibytes(free) + " of " +
-      mebibytes(total) +
-      " are free; --gpu-memory SIZE leaves what is beyond it to the CPU, a smaller context (-c) or shorter "
-      "passes (--pass) need less, --backend cpu needs none");
-}
 
 // Weights are put into the kernels' layout by pieces of this size at most.
 constexpr size_t kPiece = size_t{16} << 20;
@@ -70,7 +58,8 @@ CudaBackend::~CudaBackend() {
 Result<void*> CudaBackend::allocate(size_t bytes) {
   bytes = std::max<size_t>(bytes, 1);
   void* p = nullptr;
-  if (cudaMalloc(&p, bytes) != cudaSuccess) return no_memory(bytes, "working memory or a sequence's state");
+  if (const cudaError_t e = cudaMalloc(&p, bytes); e != cudaSuccess)
+    return queue_.refusal(e, bytes, "working memory or a sequence's state");
   queue_.zero(p, bytes);
   return p;
 }
@@ -90,7 +79,8 @@ Result<const void*> CudaBackend::place(const void* host, size_t bytes) {
     if (from + bytes <= start + p.bytes) return static_cast<const void*>(p.device + (from - start));
   }
   void* device = nullptr;
-  if (cudaMalloc(&device, std::max<size_t>(bytes, 1)) != cudaSuccess) return no_memory(bytes, "weights");
+  if (const cudaError_t e = cudaMalloc(&device, std::max<size_t>(bytes, 1)); e != cudaSuccess)
+    return queue_.refusal(e, bytes, "weights");
   queue_.write(device, host, bytes);
   if (Status s = queue_.finish(); !s.ok()) {
     cudaFree(device);
@@ -113,7 +103,8 @@ Result<ops::ExpertMatrix> CudaBackend::allocate_experts(const ops::ExpertMatrix&
   m.expert_bytes = ops::expert_room(like);
   const size_t bytes = static_cast<size_t>(count) * m.expert_bytes;
   void* device = nullptr;
-  if (cudaMalloc(&device, std::max<size_t>(bytes, 1)) != cudaSuccess) return no_memory(bytes, "experts");
+  if (const cudaError_t e = cudaMalloc(&device, std::max<size_t>(bytes, 1)); e != cudaSuccess)
+    return queue_.refusal(e, bytes, "experts");
   m.first.data = device;
   // What changes while kernels run is no constant, which they may read before earlier ones have ended.
   if (lasting) placed_on_device_[static_cast<const uint8_t*>(device)] = {bytes, nullptr};
@@ -143,10 +134,11 @@ void CudaBackend::put_expert(const ops::ExpertMatrix& to, int64_t at, const void
 
 Result<void*> CudaBackend::allocate_host(size_t bytes) {
   void* p = nullptr;
-  if (cudaMallocHost(&p, std::max<size_t>(bytes, 1)) != cudaSuccess) {
+  if (const cudaError_t e = cudaMallocHost(&p, std::max<size_t>(bytes, 1)); e != cudaSuccess) {
+    if (e != cudaErrorMemoryAllocation) return queue_.failure(e, "getting memory of the host");
     cudaGetLastError();
     return resource_error(
-        "cannot get " + mebibytes(bytes) +
+        "cannot get " + cuda::mebibytes(bytes) +
         " of host memory that the GPU reaches, for the experts that the CPU computes; shorter "
         "passes (--pass) need less");
   }
@@ -228,7 +220,7 @@ cuda::WeightView CudaBackend::view(const ops::WeightMatrix& w, int64_t matrices,
 bool CudaBackend::can_compute(WeightType type) const { return find_format(type) != nullptr; }
 
 void CudaBackend::run(const ops::QuantizeArgs& a) { cuda::run(queue_, a); }
-void CudaBackend::run(const ops::MatmulArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, true)); }
+void CudaBackend::run(const ops::MatmulArgs& a) { cuda::run(queue_, a, view(a)); }
 void CudaBackend::run(const ops::MatmulGroupedArgs& a) { cuda::run(queue_, a, view(a)); }
 void CudaBackend::run_sample(const ops::SampleArgs& a) { cuda::run(queue_, a); }
 void CudaBackend::run(const ops::EmbedArgs& a) { cuda::run(queue_, a, view(a.w, 1, 0, false)); }
@@ -269,7 +261,7 @@ void CudaBackend::run(const ops::NgramConvArgs& a) { cuda::run(queue_, a); }
 
 void CudaBackend::run_products(std::span<const ops::MatmulArgs> all) {
   std::vector<cuda::WeightView> views;
-  for (const ops::MatmulArgs& a : all) views.push_back(view(a.w, 1, 0, true));
+  for (const ops::MatmulArgs& a : all) views.push_back(view(a));
   if (cuda::products(queue_, all.data(), views.data(), static_cast<int>(all.size()))) return;
   for (size_t i = 0; i < all.size(); ++i) cuda::run(queue_, all[i], views[i]);
 }
@@ -281,12 +273,15 @@ void CudaBackend::run_gated(const ops::MatmulArgs& gate, const ops::MatmulArgs& 
   run(act);
 }
 
+void CudaBackend::run_pair(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up) {
+  if (cuda::grouped_pair(queue_, {gate, up}, {view(gate), view(up)})) return;
+  run(gate);
+  run(up);
+}
+
 void CudaBackend::run_gated(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up,
                             const ops::SwigluArgs& act) {
-  if (!cuda::grouped_pair(queue_, {gate, up}, {view(gate), view(up)})) {
-    run(gate);
-    run(up);
-  }
+  run_pair(gate, up);
   run(act);
 }
 
@@ -304,7 +299,7 @@ void CudaBackend::run_combined_norm(const ops::MoeCombineArgs& combine, const op
 
 void CudaBackend::run_mixed(const ops::GrGateArgs& gate, const ops::MatmulArgs& up,
                             const ops::GrMixArgs& mix) {
-  if (!cuda::mixed(queue_, gate, up, view(up.w, 1, 0, true), mix)) Backend::run_mixed(gate, up, mix);
+  if (!cuda::mixed(queue_, gate, up, view(up), mix)) Backend::run_mixed(gate, up, mix);
 }
 
 void CudaBackend::run_delta(const ops::GdnPreArgs& pre, const ops::GdnScanArgs& scan,
@@ -331,12 +326,9 @@ void CudaBackend::run_experts(const ops::ExpertBlock& e) {
   const ops::MatmulArgs first[] = {e.router, e.shared_router, e.shared_gate, e.shared_up};
   run_products(first);
   run_routing(e.route, e.group);
-  if (!cuda::grouped_pair(queue_, {e.gate, e.up}, {view(e.gate), view(e.up)})) {
-    run(e.gate);
-    run(e.up);
-  }
+  run_pair(e.gate, e.up);
   if (cuda::gated_down(queue_, e.act, e.down, view(e.down), e.shared_act, e.shared_down,
-                       view(e.shared_down.w, 1, 0, true))) {
+                       view(e.shared_down))) {
     return;
   }
   run(e.act);

@@ -96,9 +96,11 @@ class CudaBackend final : public ops::Backend {
   // How kernels find this matrix; splits it first when it is placed memory, of a type that gains by it, and
   // about to be multiplied with.
   cuda::WeightView view(const ops::WeightMatrix& w, int64_t matrices, size_t matrix_bytes, bool multiply);
+  cuda::WeightView view(const ops::MatmulArgs& a) { return view(a.w, 1, 0, true); }
   cuda::WeightView view(const ops::MatmulGroupedArgs& a) {
     return view(a.w.first, a.w.experts, a.w.expert_bytes, true);
   }
+  void run_pair(const ops::MatmulGroupedArgs& gate, const ops::MatmulGroupedArgs& up);
   bool is_placed(const void* device, size_t bytes) const;
   static bool can_split(const ops::WeightMatrix& w, size_t matrix_bytes);
   bool split(const cuda::WeightView& v, int64_t matrices);

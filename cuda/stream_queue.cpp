@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cuda/errors.h"
 #include "cuda/host_copy.h"
 
 namespace argon::cuda {
@@ -17,7 +18,35 @@ constexpr size_t kBounce = size_t{2} << 20;
 // Up to here a kernel writes to the host's memory, above it copies are faster.
 constexpr size_t kSmallRead = size_t{256} << 10;
 
-std::string mebibytes(size_t bytes) { return std::to_string((bytes + (size_t{1} << 20) - 1) >> 20) + " MiB"; }
+// After these the process can use the device no more: every call returns the same error.
+bool is_lost(cudaError_t e) {
+  switch (e) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+DeviceMemory device_memory() {
+  size_t free = 0, total = 0;
+  static_cast<void>(cudaMemGetInfo(&free, &total));
+  return {free, total};
+}
 
 }  // namespace
 
@@ -61,11 +90,22 @@ Status StreamQueue::open(int device) {
 
 bool StreamQueue::check(cudaError_t e, const char* what) {
   if (e == cudaSuccess) return true;
-  if (error_.ok()) {
-    error_ = Status(e == cudaErrorMemoryAllocation ? Code::kResource : Code::kInternal,
-                    std::string("CUDA device ") + name_ + ", " + what + ": " + cudaGetErrorString(e));
-  }
+  if (error_.ok()) error_ = failure(e, what);
   return false;
+}
+
+// Forgets the error, where it can be forgotten, so that later calls do not report it.
+Status StreamQueue::failure(cudaError_t e, const char* doing) const {
+  cudaGetLastError();
+  const Status s = device_error(name_, doing, cudaGetErrorString(e), is_lost(e));
+  if (e != cudaErrorMemoryAllocation) return s;
+  return resource_error(s.message() + ": " + memory_advice(device_memory()));
+}
+
+Status StreamQueue::refusal(cudaError_t e, size_t bytes, const char* what) const {
+  if (e != cudaErrorMemoryAllocation) return failure(e, "getting memory");
+  cudaGetLastError();
+  return out_of_memory(bytes, what, device_memory());
 }
 
 StreamQueue::Graph::~Graph() {
@@ -197,8 +237,9 @@ bool StreamQueue::launch_graph() {
     made->list = list_;
     if (!build(*made)) {
       cudaGetLastError();
-      use_graphs_ = false;
-      return false;
+      // A launch that was refused would be refused again; otherwise there are no graphs to be had here.
+      if (error_.ok()) use_graphs_ = false;
+      return !error_.ok();
     }
     g = made.get();
     graphs_.push_back(std::move(made));
@@ -216,7 +257,11 @@ bool StreamQueue::launch_graph() {
     p.blockDim = dim3(static_cast<unsigned>(l.block));
     p.sharedMemBytes = static_cast<unsigned>(l.shared);
     p.kernelParams = args;
-    if (!check(cudaGraphExecKernelNodeSetParams(g->exec, g->nodes[i], &p), "updating a graph")) return true;
+    if (!check(cudaGraphExecKernelNodeSetParams(g->exec, g->nodes[i], &p), "updating a graph")) {
+      // Some of its nodes are new, some are old.
+      std::erase_if(graphs_, [g](const auto& known) { return known.get() == g; });
+      return true;
+    }
   }
   g->list = list_;
   g->last_use = ++uses_;
@@ -300,9 +345,8 @@ void* StreamQueue::scratch(size_t bytes) {
   scratch_bytes_ = 0;
   const size_t wanted = std::max(bytes, size_t{16} << 20);
   if (const cudaError_t e = cudaMalloc(&scratch_, wanted); e != cudaSuccess) {
-    cudaGetLastError();
     scratch_ = nullptr;
-    check(e, ("working memory of " + mebibytes(wanted) + "; shorter passes need less").c_str());
+    if (error_.ok()) error_ = refusal(e, wanted, "working memory of kernels");
     return nullptr;
   }
   scratch_bytes_ = wanted;
@@ -311,7 +355,7 @@ void* StreamQueue::scratch(size_t bytes) {
 
 Status StreamQueue::finish() {
   flush();
-  if (error_.ok() && stream_ != nullptr) check(cudaStreamSynchronize(stream_), "computing");
+  if (stream_ != nullptr) check(cudaStreamSynchronize(stream_), "computing");
   Status s = std::move(error_);
   error_ = {};
   return s;

@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 #include "cuda/queue.h"
-#include "ops/backend.h"
+#include "ops/backend_memory.h"
 
 namespace argon::cuda {
 
@@ -61,6 +61,9 @@ class StreamQueue final : public Queue {
   bool ok() const { return error_.ok(); }  // no error is kept
   // Keeps the first error.
   bool check(cudaError_t e, const char* what);
+  // What to say of an error, and of a refusal of `bytes` of the device's memory (cuda/errors.h).
+  Status failure(cudaError_t e, const char* doing) const;
+  Status refusal(cudaError_t e, size_t bytes, const char* what) const;
 
  private:
   void add(const void* kernel, dim3 grid, int block, size_t shared, bool early, const void* params,

@@ -27,6 +27,7 @@ struct Counter {
 
 ops::MemoryNeeds ModelMemory::needs() const {
   ops::MemoryNeeds n;
+  n.model = model;
   for (uint64_t bytes : weights) n.weights += bytes;
   n.working = passes + other;
   n.states = states;
@@ -58,6 +59,7 @@ const char* weight_kind_name(WeightKind kind) {
 ModelMemory model_memory(const ModelConfig& config, const Weights& weights, int64_t max_pass,
                          int64_t max_context, uint64_t state_bytes) {
   ModelMemory memory;
+  memory.model = weights.embed.data;
   visit_weights(weights, weights.tied_output, config, Counter{memory});
   memory.passes = Forward::scratch_bytes(config, max_pass);
   memory.other = Forward::other_bytes(config, weights.table, max_pass, max_context);

@@ -12,6 +12,7 @@
 namespace argon {
 
 struct ModelMemory {
+  const void* model = nullptr;  // MemoryNeeds::model
   static constexpr size_t kKinds = 7;
   std::array<uint64_t, kKinds> weights{};  // by WeightKind
   uint64_t table = 0;                      // the n-gram table, which may be left in the file

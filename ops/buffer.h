@@ -4,14 +4,14 @@
 #include <cstddef>
 #include <utility>
 
-#include "ops/backend.h"
+#include "ops/backend_memory.h"
 
 namespace argon::ops {
 
 class Buffer {
  public:
   Buffer() = default;
-  static Result<Buffer> create(Backend& backend, size_t bytes) {
+  static Result<Buffer> create(BackendMemory& backend, size_t bytes) {
     auto p = backend.allocate(bytes);
     if (!p.ok()) return p.status();
     Buffer b;
@@ -38,7 +38,7 @@ class Buffer {
   size_t bytes() const { return bytes_; }
 
  private:
-  Backend* backend_ = nullptr;
+  BackendMemory* backend_ = nullptr;
   void* data_ = nullptr;
   size_t bytes_ = 0;
 };

@@ -12,11 +12,12 @@ struct MemoryNeeds {
     int64_t experts = 0;
     uint64_t bytes_each = 0;
   };
-  uint64_t weights = 0;  // all but the experts
-  uint64_t working = 0;  // of passes
-  uint64_t states = 0;   // of sequences
-  uint64_t own = 0;      // the backend's own: driver, kernels and what they use
-  uint64_t table = 0;    // the table that place_table is asked for; may be left in the file
+  const void* model = nullptr;  // whose needs: where its weights are
+  uint64_t weights = 0;         // all but the experts
+  uint64_t working = 0;         // of passes
+  uint64_t states = 0;          // of sequences
+  uint64_t own = 0;             // the backend's own: driver, kernels and what they use
+  uint64_t table = 0;           // the table that place_table is asked for; may be left in the file
   std::vector<Layer> layers;
 
   // What must be there; experts and table come on top.

@@ -61,6 +61,18 @@ Result<Plan> divide(const ops::MemoryNeeds& needs, uint64_t budget) {
   return plan;
 }
 
+Result<Plan> fit_beside(const ops::MemoryNeeds& needs, uint64_t budget, uint64_t taken) {
+  const uint64_t wanted = needs.fixed() + needs.experts(), left = budget - std::min(budget, taken);
+  if (wanted > left) {
+    return resource_error(
+        "the GPU memory to be used is " + mebibytes(budget) + ", of which " + mebibytes(taken) +
+        " are another model's; this one needs " + mebibytes(wanted) +
+        ", since only one model's experts can be divided between GPU and CPU: raise --gpu-memory, give this "
+        "model a process of its own, or take --backend cpu");
+  }
+  return divide(needs, left);
+}
+
 void Heat::add(std::span<const int32_t> uses, int64_t tokens) {
   for (since_ += tokens; since_ >= kHalfLife; since_ -= kHalfLife) {
     for (uint32_t& c : counts_) c /= 2;

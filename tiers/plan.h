@@ -30,6 +30,10 @@ struct Plan {
 // much is wanted, by what, and which options help.
 Result<Plan> divide(const ops::MemoryNeeds& needs, uint64_t budget);
 
+// The same for one more model, on a device of which others have `taken` bytes: all of it or, as kResource,
+// nothing, since the host computes experts of one model only.
+Result<Plan> fit_beside(const ops::MemoryNeeds& needs, uint64_t budget, uint64_t taken);
+
 // How hot the experts of a layer are, and which of them ought to change places.
 class Heat {
  public:

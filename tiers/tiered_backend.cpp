@@ -185,11 +185,19 @@ std::string TieredBackend::name() const {
 }
 
 Status TieredBackend::prepare(const ops::MemoryNeeds& needs) {
-  if (!planned_) {
+  const auto known = std::find_if(planned_.begin(), planned_.end(),
+                                  [&](const Planned& p) { return p.model == needs.model; });
+  placing_ = static_cast<size_t>(known - planned_.begin());
+  if (planned_.empty()) {
     ops::MemoryNeeds all = needs;
     all.own += options_.own;
-    ARGON_ASSIGN_OR_RETURN(plan_, divide(all, options_.budget));
-    planned_ = true;
+    ARGON_ASSIGN_OR_RETURN(Plan plan, divide(all, options_.budget));
+    planned_.push_back({needs.model, std::move(plan)});
+  } else if (known == planned_.end()) {
+    uint64_t taken = 0;
+    for (const Planned& p : planned_) taken += p.plan.device_bytes;
+    ARGON_ASSIGN_OR_RETURN(Plan plan, fit_beside(needs, options_.budget, taken));
+    planned_.push_back({needs.model, std::move(plan)});
   }
   placed_ = 0;
   return device_->prepare(needs);
@@ -198,14 +206,14 @@ Status TieredBackend::prepare(const ops::MemoryNeeds& needs) {
 Status TieredBackend::place_experts(std::span<ExpertMatrix* const> of_a_layer) {
   const size_t index = placed_++;
   const int64_t experts = of_a_layer.empty() ? 0 : of_a_layer[0]->experts;
-  if (!planned_ || of_a_layer.size() != 3 || index >= plan_.resident.size() ||
-      plan_.resident[index] == experts)
+  if (planned_.empty() || of_a_layer.size() != 3 || index >= planned_[placing_].plan.resident.size() ||
+      planned_[placing_].plan.resident[index] == experts)
     return device_->place_experts(of_a_layer);
   // Divided: the pointers stay those of the file, by which run_experts knows the layer.
   const void* key = of_a_layer[0]->first.data;
   if (layers_.contains(key)) return {};
   auto layer = std::make_unique<Layer>(experts);
-  const int64_t residents = plan_.resident[index];
+  const int64_t residents = planned_[placing_].plan.resident[index];
   for (size_t i = 0; i < 3; ++i) layer->file[i] = *of_a_layer[i];
   ARGON_RETURN_IF_ERROR(prepare_passing(*layer));
   for (size_t i = 0; i < 3 && residents > 0; ++i) {
@@ -355,11 +363,12 @@ void TieredBackend::run_divided(const ExpertBlock& e, Layer& layer) {
 Status TieredBackend::prepare_passing(const Layer& layer) {
   uint64_t each = 0;
   for (const ExpertMatrix& m : layer.file) each += ops::expert_room(m);
-  if (passing_ != nullptr || plan_.passing == 0 ||
-      each * static_cast<uint64_t>(plan_.passing) != plan_.passing_bytes)
+  const Plan& plan = planned_.front().plan;
+  if (passing_ != nullptr || plan.passing == 0 ||
+      each * static_cast<uint64_t>(plan.passing) != plan.passing_bytes)
     return {};
   auto p = std::make_unique<Passing>();
-  p->block_bytes = plan_.passing_bytes;
+  p->block_bytes = plan.passing_bytes;
   for (void*& block : p->block) {
     auto got = device_->allocate_host(p->block_bytes);
     if (!got.ok()) {
@@ -370,7 +379,7 @@ Status TieredBackend::prepare_passing(const Layer& layer) {
   }
   passing_ = std::move(p);
   for (size_t i = 0; i < 3; ++i) {
-    ARGON_ASSIGN_OR_RETURN(passing_->slab[i], device_->allocate_experts(layer.file[i], plan_.passing, false));
+    ARGON_ASSIGN_OR_RETURN(passing_->slab[i], device_->allocate_experts(layer.file[i], plan.passing, false));
   }
   return {};
 }
@@ -383,7 +392,7 @@ void TieredBackend::upload_and_compute(const ExpertBlock& e, const Layer& layer,
   for (int64_t x = 0; x < E; ++x) {
     if (a.host_begin[x + 1] > a.host_begin[x]) experts.push_back(x);
   }
-  const size_t most = static_cast<size_t>(plan_.passing);
+  const size_t most = static_cast<size_t>(planned_.front().plan.passing);
   std::vector<ops::ReadPart> parts;
   std::vector<int32_t> begin;
   for (size_t done = 0, turn = 0; done < experts.size(); ++turn) {

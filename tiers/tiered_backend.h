@@ -8,7 +8,8 @@
 // its own; both multiply; the host's rows are written behind the device's. In a long pass, which uses every
 // expert many times, the host's are uploaded instead, some at a time, the next while the last are multiplied.
 //
-// Memory: prepare() divides the budget (plan.h). Layers whose experts all fit are the device's own affair.
+// Memory: prepare() divides the budget (plan.h). Layers whose experts all fit are the device's own affair. A
+// second model is served from what the first leaves, if all of it fits there, else refused.
 #pragma once
 
 #include <map>
@@ -40,8 +41,8 @@ class TieredBackend final : public ops::Backend {
   ~TieredBackend() override;
 
   std::string name() const override;
-  // The division that holds; null before the first model.
-  const Plan* plan() const { return planned_ ? &plan_ : nullptr; }
+  // The division that holds, of the first model; null before it.
+  const Plan* plan() const { return planned_.empty() ? nullptr : &planned_.front().plan; }
   ops::Backend& device() { return *device_; }
   int64_t best_pass() const override { return device_->best_pass(); }
   uint64_t memory_size() const override { return options_.budget; }
@@ -64,7 +65,7 @@ class TieredBackend final : public ops::Backend {
   Result<const void*> place(const void* host, size_t bytes) override { return device_->place(host, bytes); }
   // Null where the plan leaves the table in the file.
   Result<const void*> place_table(const void* host, size_t bytes) override {
-    if (planned_ && !plan_.table) return static_cast<const void*>(nullptr);
+    if (!planned_.empty() && !planned_[placing_].plan.table) return static_cast<const void*>(nullptr);
     return device_->place_table(host, bytes);
   }
   Result<ops::ExpertMatrix> allocate_experts(const ops::ExpertMatrix& like, int64_t count,
@@ -149,10 +150,14 @@ class TieredBackend final : public ops::Backend {
 
   std::unique_ptr<ops::Backend> device_, host_;
   Options options_;
-  bool planned_ = false;
   bool slabs_in_doubt_ = false;  // the last exchange failed
-  Plan plan_;
-  size_t placed_ = 0;                                     // layers placed of the plan's
+  struct Planned {
+    const void* model;  // MemoryNeeds::model
+    Plan plan;          // of others than the first: whole
+  };
+  std::vector<Planned> planned_;
+  size_t placing_ = 0;                                    // whose weights are being placed
+  size_t placed_ = 0;                                     // layers placed of its plan's
   std::map<const void*, std::unique_ptr<Layer>> layers_;  // divided ones, by the gate's data in the file
   std::unique_ptr<HostArrays> arrays_;
   std::unique_ptr<Passing> passing_;  // null: no room for any

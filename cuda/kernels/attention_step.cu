@@ -137,20 +137,9 @@ __global__ void merge_one(OneParams p) {
   const Kept tokens(a, 0);
   const int64_t u = blockIdx.x;
   const int i = static_cast<int>(threadIdx.x), dh = static_cast<int>(a.dh);
-  const int n = (static_cast<int>(tokens.size) + kSegment - 1) / kSegment;
-  const float* part = p.partial + u * p.segments * (dh + 2);
   const float gate = a.q[u * 2 * dh + dh + i];
-  float m = part[0], l = part[1], o = part[2 + i];
-#pragma unroll 4
-  for (int s = 1; s < n; ++s) {
-    const float* next = part + s * (dh + 2);
-    const float mb = next[0], lb = next[1], ob = next[2 + i];
-    const float M = fmaxf(m, mb), ca = exp32(m - M), cb = exp32(mb - M);
-    m = M;
-    l = __fmaf_rn(lb, cb, l * ca);
-    o = __fmaf_rn(ob, cb, o * ca);
-  }
-  const float out = __fdiv_rn(o, l) * sigmoid32(gate);
+  const float* part = p.partial + u * p.segments * (dh + 2);
+  const float out = merge_segments(part, static_cast<int>(segments_of(tokens.size)), dh, i) * sigmoid32(gate);
   a.out[u * dh + i] = out;
   if (a.out_q.codes != nullptr) quantize32(out, a.out_q, (u * dh + i) / 32);
 }
@@ -168,9 +157,7 @@ void launch(Queue& queue, const OneParams& p) {
 
 bool attention_step(Queue& queue, const ops::QsaAttentionArgs& a) {
   if (a.T != 1 || (a.dh != 64 && a.dh != 128 && a.dh != 256)) return false;
-  const int64_t kept = a.budget * a.r + a.r - 1, visible = a.position0 + 1;
-  const int64_t most = visible < kept || visible / a.r <= a.budget ? visible : kept;
-  OneParams p{a, nullptr, static_cast<int32_t>((most + kSegment - 1) / kSegment)};
+  OneParams p{a, nullptr, static_cast<int32_t>(segments_of(most_kept(a)))};
   p.partial =
       static_cast<float*>(queue.scratch(static_cast<size_t>(a.nq * p.segments * (a.dh + 2)) * sizeof(float)));
   if (p.partial == nullptr) return true;

@@ -21,10 +21,12 @@
 namespace argon::cuda {
 namespace {
 
+// Not all are used where the code is for other devices.
 constexpr int kRows = 128, kCols = 128, kGroups = 2;  // a group computes 64 rows of W
-constexpr int kCopiers = 128, kThreads = kCopiers + kGroups * 128, kSums = 64;  // sums of a thread
-constexpr int kCopyRegisters = 40, kSumRegisters = 232;                         // of a thread, 168 on average
-constexpr int kBlocks = 4;                                                      // of 32 in a stage
+constexpr int kCopiers = 128, kThreads = kCopiers + kGroups * 128;
+[[maybe_unused]] constexpr int kSums = 64;                                // of a thread
+[[maybe_unused]] constexpr int kCopyRegisters = 40, kSumRegisters = 232;  // of a thread, 168 on average
+constexpr int kBlocks = 4;                                                // of 32 in a stage
 constexpr int kStages = 6;
 [[maybe_unused]] constexpr int kLag = 2;  // stages whose steps are on their way while one is asked for
 constexpr int kMostPieces = 6, kMostBlocks = 256;
@@ -61,7 +63,7 @@ struct Memory {
 };
 
 // Set when a block's warpgroup has left its unfinished sums; whoever takes them clears it.
-__device__ unsigned handed[kMostBlocks * kGroups];
+[[maybe_unused]] __device__ unsigned handed[kMostBlocks * kGroups];
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 

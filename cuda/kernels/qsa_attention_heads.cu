@@ -213,17 +213,9 @@ __global__ void attention_merge(HeadsParams params) {
   const int64_t u = blockIdx.x, t = u / a.nq;
   const int i = static_cast<int>(threadIdx.x), dh = static_cast<int>(a.dh);
   const Kept tokens(a, t);
-  const int n = static_cast<int>((tokens.size + ops::kAttentionSegment - 1) / ops::kAttentionSegment);
   const float* part = params.partial + u * params.segments * (dh + 2);
-  float m = part[0], l = part[1], o = part[2 + i];
-  for (int s = 1; s < n; ++s) {
-    part += dh + 2;
-    const float M = fmaxf(m, part[0]), ca = exp32(m - M), cb = exp32(part[0] - M);
-    m = M;
-    l = __fmaf_rn(part[1], cb, l * ca);
-    o = __fmaf_rn(part[2 + i], cb, o * ca);
-  }
-  a.out[u * dh + i] = __fdiv_rn(o, l) * sigmoid32(a.q[u * 2 * dh + dh + i]);
+  const float out = merge_segments(part, static_cast<int>(segments_of(tokens.size)), dh, i);
+  a.out[u * dh + i] = out * sigmoid32(a.q[u * 2 * dh + dh + i]);
 }
 
 template <int kDh, class Kv>
@@ -240,12 +232,11 @@ void launch(Queue& queue, const HeadsParams& p) {
 
 bool attention_heads(Queue& queue, const ops::QsaAttentionArgs& a) {
   if ((a.dh != 64 && a.dh != 128 && a.dh != 256) || a.nq / a.nkv > kHeads * kMaxWarps) return false;
-  const int64_t blocks_kept = a.budget * a.r + a.r - 1, visible = a.position0 + a.T;
-  const int64_t most = visible < blocks_kept || visible / a.r <= a.budget ? visible : blocks_kept;
+  const int64_t most = most_kept(a);
   HeadsParams p{a, nullptr, 1};
   const bool split = a.T * a.nkv < queue.processors() && most > ops::kAttentionSegment;
   if (split) {
-    p.segments = static_cast<int>((most + ops::kAttentionSegment - 1) / ops::kAttentionSegment);
+    p.segments = static_cast<int>(segments_of(most));
     p.partial = static_cast<float*>(
         queue.scratch(static_cast<size_t>(a.T * a.nq * p.segments * (a.dh + 2)) * sizeof(float)));
     if (p.partial == nullptr) return true;

@@ -173,8 +173,9 @@ void time(CudaBackend& b, Report& report, const std::vector<uint32_t>& T) {
 }  // namespace
 
 int comb_fold_on_cuda(const CombRoute& route) {
-  const std::unique_ptr<CudaBackend> b = open_cuda();
-  if (b == nullptr) return 1;
+  int code = 0;
+  const std::unique_ptr<CudaBackend> b = open_cuda(code);
+  if (b == nullptr) return code;
   std::printf("%s\n", b->name().c_str());
   Report report("comb_fold_parity --backend cuda");
   check_harness(*b, report);

@@ -212,8 +212,9 @@ void Program::time(const GdnRoute& route) {
 }  // namespace
 
 int gdn_prompt_on_cuda(const GdnRoute& route) {
-  const std::unique_ptr<CudaBackend> b = open_cuda();
-  if (b == nullptr) return 1;
+  int code = 0;
+  const std::unique_ptr<CudaBackend> b = open_cuda(code);
+  if (b == nullptr) return code;
   std::printf("%s\n", b->name().c_str());
   Report report("gdn_prompt_parity --backend cuda");
   check_harness(*b, report);

@@ -17,7 +17,8 @@ struct GdnRoute {
   int layers;                         // a timed sample
   std::string report;                 // a path, or empty
 };
-// The exit code; a machine without a device is an error.
+// The exit code: 0, 1 for a difference or an error, kNoDevice.
+inline constexpr int kNoDevice = 77;
 int gdn_prompt_on_cuda(const GdnRoute&);
 
 struct CombCase {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/cuda_backend.h"
+#include "cuda/tests/prompt_route.h"
 #include "metal/tests/parity.h"
 
 namespace argon::testing {
@@ -128,15 +129,16 @@ inline const std::vector<std::string>& contest_head() {
   return head;
 }
 
-// The backend, or null with a message.
-inline std::unique_ptr<CudaBackend> open_cuda() {
+// The backend; without one, a message and the program's exit code in `code`.
+inline std::unique_ptr<CudaBackend> open_cuda(int& code) {
   if (!cuda_available()) {
     std::fprintf(stderr, "no CUDA device of compute capability 8.0 or newer: --backend cuda needs one\n");
-    return nullptr;
+    return code = kNoDevice, nullptr;
   }
   Result<std::unique_ptr<CudaBackend>> b = CudaBackend::create(0);
-  if (!b.ok()) return std::fprintf(stderr, "%s\n", b.status().message().c_str()), nullptr;
-  return std::move(b).value();
+  if (b.ok()) return std::move(b).value();
+  std::fprintf(stderr, "%s\n", b.status().message().c_str());
+  return code = 1, nullptr;
 }
 
 // The harness itself: a flipped bit and a write outside must be found.

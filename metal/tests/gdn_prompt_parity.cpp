@@ -226,6 +226,12 @@ std::vector<GdnSize> sizes(const Options& o) {
 }
 
 int run_cuda(const Options& o) {
+  if (o.checks) {
+    std::fprintf(stderr,
+                 "--checks is for Metal kernels, which the executor runs; for CUDA's there is "
+                 "compute-sanitizer: cuda/tools/sanitize.sh\n");
+    return 2;
+  }
 #ifdef ARGON_CUDA
   Options options = o;
   testing::GdnRoute route{{}, {}, o.layers, o.report};
@@ -237,8 +243,7 @@ int run_cuda(const Options& o) {
   route.sizes = sizes(options);
   return testing::gdn_prompt_on_cuda(route);
 #else
-  static_cast<void>(o);
-  return std::fprintf(stderr, "this build has no CUDA backend: cmake --preset cuda makes one\n"), 1;
+  return std::fprintf(stderr, "this build has no CUDA backend: cmake --preset cuda makes one\n"), 2;
 #endif
 }
 
@@ -295,7 +300,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_flag("--ci", o.ci, "T up to 300 only");
   app.add_flag("--ab", o.ab, "plain against grouped schedule: time on a GPU, counted work on the executor");
-  app.add_flag("--checks", o.checks, "executor: check every access");
+  app.add_flag("--checks", o.checks, "executor: check every access (not with --backend cuda)");
   app.add_option("--layers", o.layers, "dispatches per timed sample");
   app.add_option("--backend", o.backend, "metal (a Mac's GPU, or the executor) or cuda")
       ->check(CLI::IsMember({"metal", "cuda"}));

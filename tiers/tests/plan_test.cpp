@@ -50,6 +50,26 @@ TEST(Plan, TheTableComesLast) {
   EXPECT_EQ(with->device_bytes, 1235u + 240 + 70);
 }
 
+TEST(Plan, AnotherModelFitsAsAWholeOrNotAtAll) {
+  ops::MemoryNeeds n = needs(3, 8, 10);
+  n.table = 70;
+  const auto fits = fit_beside(n, 5000, 5000 - 1470), with_table = fit_beside(n, 5000, 5000 - 1540);
+  ASSERT_TRUE(fits.ok() && with_table.ok());
+  EXPECT_TRUE(fits->whole && !fits->table);
+  EXPECT_TRUE(with_table->table);
+  for (const uint64_t taken : {uint64_t{5000 - 1469}, uint64_t{5000}, uint64_t{6000}}) {
+    const auto none = fit_beside(n, 5000, taken);
+    ASSERT_FALSE(none.ok());
+    EXPECT_EQ(none.status().code(), Code::kResource);
+  }
+  n.layers[0].bytes_each = uint64_t{1} << 30;
+  const auto none = fit_beside(n, uint64_t{4} << 30, uint64_t{1} << 30);
+  ASSERT_FALSE(none.ok());
+  for (const char* part : {"4096 MiB", "1024 MiB are another model's", "needs 8193 MiB", "--gpu-memory",
+                           "process of its own", "--backend cpu"})
+    EXPECT_NE(none.status().message().find(part), std::string::npos) << none.status().message();
+}
+
 TEST(Plan, NothingIsLeftForExperts) {
   const auto p = divide(needs(2, 8, 10), 1230);
   ASSERT_TRUE(p.ok());

@@ -226,6 +226,74 @@ TEST(TiersErrors, BudgetTooSmall) {
   EXPECT_NE(f.status().message().find("needed at least"), std::string::npos) << f.status().message();
 }
 
+// Of the same shape or of another: a second model gets no share of a division that is the first one's.
+TEST(TiersErrors, AnotherModelIsRefusedBesideADividedOne) {
+  const std::string path = fixture_path("tiny-random-Q8_0.gguf");
+  Engine whole(path, {.kv = kKv, .max_pass = kPass, .context = kContext});
+  const Sizes s = sizes(whole.model());
+  Divided d(path, {.budget = s.fixed + s.experts / 2});
+  const Ids ids = {1, 2, 3, 4, 5};
+  const Logits wanted = whole.logits(ids);
+  const uint64_t before = d.device().bytes();
+  for (const std::string& other : {path, synthetic("other", WeightType::kQ8_0, WeightType::kQ8_0, false)}) {
+    const auto model = must(Model::load(other, d.backend()));
+    const auto f = Forward::create(model->config(), model->weights(), d.backend(), kPass, kContext);
+    ASSERT_FALSE(f.ok());
+    EXPECT_EQ(f.status().code(), Code::kResource);
+    EXPECT_NE(f.status().message().find("another model's"), std::string::npos) << f.status().message();
+    EXPECT_EQ(d.device().bytes(), before);
+    // The first goes on.
+    const Logits found = d.read(*d.new_state(), ids);
+    EXPECT_EQ(std::memcmp(found.data(), wanted.data(), wanted.size() * sizeof(float)), 0);
+  }
+}
+
+TEST(TiersErrors, AnotherModelIsServedFromWhatIsLeft) {
+  const std::string path = fixture_path("tiny-random-Q8_0.gguf"),
+                    other = synthetic("beside", WeightType::kQ8_0, WeightType::kQ8_0, false);
+  Engine first(path, {.kv = kKv, .max_pass = kPass, .context = kContext});
+  Engine second(other, {.kv = kKv, .max_pass = kPass, .context = kContext});
+  const Sizes a = sizes(first.model()), b = sizes(second.model());
+  const uint64_t budget = a.fixed + a.experts + a.table + b.fixed + b.experts;
+  Divided d(path, {.budget = budget});
+  const auto model = must(Model::load(other, d.backend()));
+  const ModelConfig& c = model->config();
+  const uint64_t state_bytes = SequenceState::bytes(c, kContext, kKv);
+  const auto forward = must(Forward::create(c, model->weights(), d.backend(), kPass, kContext, state_bytes));
+  const auto state = must(SequenceState::create(c, d.backend(), kContext, kKv));
+  const Ids ids = {1, 2, 3, 4, 5};
+  Logits found(ids.size() * static_cast<size_t>(c.V));
+  ReadOptions r;
+  r.logits = LogitsFor::kAll;
+  r.out = found.data();
+  const Status s = forward->read(*state, ids, r);
+  EXPECT_TRUE(s.ok()) << s.message();
+  const Logits wanted = second.logits(ids);
+  EXPECT_EQ(std::memcmp(found.data(), wanted.data(), wanted.size() * sizeof(float)), 0);
+  EXPECT_LE(d.device().bytes(), budget);
+  const Logits again = d.read(*d.new_state(), ids), of_the_first = first.logits(ids);
+  EXPECT_EQ(std::memcmp(again.data(), of_the_first.data(), of_the_first.size() * sizeof(float)), 0);
+}
+
+// A second session of the same model shares its weights, divided or not.
+TEST(TiersErrors, TheSameModelAgainIsServed) {
+  const std::string path = fixture_path("tiny-random-Q8_0.gguf");
+  Engine whole(path, {.kv = kKv, .max_pass = kPass, .context = kContext});
+  const Sizes s = sizes(whole.model());
+  Divided d(path, {.budget = s.fixed + s.experts / 2});
+  const ModelConfig& c = d.model().config();
+  const auto again = must(Forward::create(c, d.model().weights(), d.backend(), kPass, kContext));
+  const Ids ids = {1, 2, 3, 4, 5};
+  Logits found(ids.size() * static_cast<size_t>(c.V));
+  ReadOptions r;
+  r.logits = LogitsFor::kAll;
+  r.out = found.data();
+  const Status read = again->read(*d.new_state(), ids, r);
+  EXPECT_TRUE(read.ok()) << read.message();
+  const Logits wanted = whole.logits(ids);
+  EXPECT_EQ(std::memcmp(found.data(), wanted.data(), wanted.size() * sizeof(float)), 0);
+}
+
 // Whatever allocation fails, what was taken is given back (SeparateDevice looks at its end).
 TEST(TiersErrors, AllocationFails) {
   const std::string path = fixture_path("tiny-random-Q8_0.gguf");
