@@ -33,11 +33,13 @@ template <class Format>
 constexpr int64_t kMostTokens = kWords<Format> ? 512 : 128;
 constexpr int64_t kWordBlocks = 4096;
 
-// Keeps the compiler from turning a chain of sums into a tree, which needs more registers than there are.
-inline __m256i in_order(__m256i v) {
+// Keeps the compiler from loading a value again for each use: processors load two vectors a cycle.
+inline __m256i in_register(__m256i v) {
   asm("" : "+x"(v));
   return v;
 }
+// Keeps the compiler from turning a chain of sums into a tree, which needs more registers than there are.
+inline __m256i in_order(__m256i v) { return in_register(v); }
 
 // The bytes of four codes as two pairs of words: first and third, second and fourth.
 inline void put_words(__m256i* to, __m256i fours) {
@@ -177,7 +179,7 @@ inline void word_dots(const int8_t* const* w, int g0, int g1, const TileRow* x, 
     __m256i words[2];
 #pragma GCC unroll 2
     for (int r = 0; r < 2; ++r)
-      words[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(w[r] + 32 * half));
+      words[r] = in_register(_mm256_load_si256(reinterpret_cast<const __m256i*>(w[r] + 32 * half)));
 #pragma GCC unroll 4
     for (int t = 0; t < NT; ++t) {
       const __m256i pair = broadcast_four(x[t].codes + from + half % 2 * 32 + half / 2 * 4);
@@ -204,7 +206,7 @@ inline void byte_dots(const int8_t* const* w, int g0, int g1, const TileRow* x, 
       __m256i bytes[2];
 #pragma GCC unroll 2
       for (int r = 0; r < 2; ++r)
-        bytes[r] = _mm256_load_si256(reinterpret_cast<const __m256i*>(w[r] + 32 * g));
+        bytes[r] = in_register(_mm256_load_si256(reinterpret_cast<const __m256i*>(w[r] + 32 * g)));
 #pragma GCC unroll 4
       for (int t = 0; t < NT; ++t) {
         const __m256i four = broadcast_four(x[t].codes + from + 4 * g);
