@@ -8,6 +8,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <type_traits>
 
 #include "cpu/kernels/simd_avx2.h"
 #include "cpu/kernels/step_avx2.h"
@@ -151,19 +153,72 @@ struct Tile {
   }
 };
 
-// Groups of four whose products fit 16 bits together, a power of two.
+// Sums of so many groups of four are taken in 16 bits, in as few parts of a step as fit: products of codes up
+// to `most` with those of x.
 template <class Format>
-constexpr int groups_together() {
-  int groups = 8 / Format::kSteps;
-  while (groups * 2 * 127 * TileCodes<Format>::kMaxCode > 32767) groups /= 2;
-  return groups;
+constexpr int parts_of_step(int most) {
+  int parts = 1;
+  for (constexpr int kPerStep = 8 / Format::kSteps; (kPerStep + parts - 1) / parts * 2 * 127 * most > 32767;)
+    ++parts;
+  return parts;
+}
+// Of unsigned codes; or, where these let no two groups together, of the codes that they stand for: a sum then
+// starts from minus the offset's share, so that it may wrap on the way but ends within 16 bits.
+template <class Format>
+constexpr bool kFromBias = TileCodes<Format>::kOffset != 0 &&
+                           parts_of_step<Format>(TileCodes<Format>::kMaxCode) == 8 / Format::kSteps;
+template <class Format>
+constexpr int kParts = parts_of_step<Format>(kFromBias<Format> ? std::max(TileCodes<Format>::kOffset,
+                                                                          TileCodes<Format>::kMaxCode -
+                                                                              TileCodes<Format>::kOffset)
+                                                               : TileCodes<Format>::kMaxCode);
+template <class Format>
+constexpr int kTogether = (8 / Format::kSteps + kParts<Format> - 1) / kParts<Format>;
+
+// 32 bits of each block of a row of x: what a step needs of sums (fill_sums, steps n apart), or those from
+// which parts start, [block][step][part].
+template <class Format>
+constexpr int kSumsOfBlock = kFromBias<Format>                       ? Format::kSteps* kParts<Format>
+                             : kNeedsSums<Format, TileCodes<Format>> ? Format::kSteps
+                                                                     : 0;
+
+// Minus the offset times the sums of the first and of the second two codes of a part's groups.
+template <class Format>
+inline void fill_biases(const int8_t* codes, int64_t n, int32_t* out) {
+  constexpr int kAll = Format::kSteps * kParts<Format>, kPerStep = 8 / Format::kSteps;
+  alignas(32) static constexpr auto kGroup = [] {  // [place in a part][part]
+    std::array<std::array<int32_t, 8>, kTogether<Format>> group{};
+    for (int i = 0; i < kTogether<Format>; ++i) {
+      for (int part = 0; part < kAll; ++part) {
+        const int g = part % kParts<Format> * kTogether<Format> + i;
+        group[i][part] = g < kPerStep ? part / kParts<Format> * kPerStep + g : -1;
+      }
+    }
+    return group;
+  }();
+  const __m256i offset = _mm256_set1_epi8(TileCodes<Format>::kOffset), mask = first_lanes(kAll);
+  for (int64_t b = 0; b < n; ++b) {
+    const __m256i pairs = _mm256_maddubs_epi16(offset, load32(codes + 32 * b));
+    __m256i bias = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int i = 0; i < kTogether<Format>; ++i) {
+      const __m256i group = load32(kGroup[i].data());
+      const __m256i v = _mm256_permutevar8x32_epi32(pairs, group);
+      bias = _mm256_sub_epi16(bias, _mm256_andnot_si256(_mm256_srai_epi32(group, 31), v));
+    }
+    if constexpr (kAll == 8) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + b * kAll), bias);
+    } else {
+      _mm256_maskstore_epi32(out + b * kAll, mask, bias);
+    }
+  }
 }
 
 // One row of x for the tile.
 struct TileRow {
   const int8_t* codes;  // as they are; or words [block][even or odd][group], from the tile's first block on
   const float* d;
-  const int32_t* sums;  // fill_sums, steps n apart
+  const int32_t* sums;  // kSumsOfBlock
 };
 
 inline __m256i broadcast_four(const int8_t* codes) {
@@ -192,28 +247,36 @@ inline void word_dots(const int8_t* const* w, int g0, int g1, const TileRow* x, 
   }
 }
 
-// The same with unsigned codes as bytes.
+// The same of step `step` of block b with unsigned codes as bytes.
 template <class Format, int NT>
-inline void byte_dots(const int8_t* const* w, int g0, int g1, const TileRow* x, int64_t from,
-                      __m256i (&isum)[2][NT]) {
-  constexpr int kTogether = groups_together<Format>();
+inline void byte_dots(const int8_t* const* w, int step, const TileRow* x, int64_t b, __m256i (&isum)[2][NT]) {
+  constexpr int kPerStep = 8 / Format::kSteps;
+  const int g0 = step * kPerStep, g1 = g0 + kPerStep;
   const __m256i scale = _mm256_set1_epi16(TileCodes<Format>::kScale);
 #pragma GCC unroll 8
-  for (int first = g0; first < g1; first += kTogether) {
+  for (int first = g0; first < g1; first += kTogether<Format>) {
     __m256i pairs[2][NT];
+    if constexpr (kFromBias<Format>) {
+      const int64_t part =
+          b * kSumsOfBlock<Format> + step * kParts<Format> + (first - g0) / kTogether<Format>;
+#pragma GCC unroll 4
+      for (int t = 0; t < NT; ++t) pairs[0][t] = pairs[1][t] = _mm256_set1_epi32(x[t].sums[part]);
+    }
 #pragma GCC unroll 8
-    for (int g = first; g < first + kTogether; ++g) {
+    for (int i = 0; i < kTogether<Format>; ++i) {
+      const int g = first + i;
+      if (g >= g1) break;
       __m256i bytes[2];
 #pragma GCC unroll 2
       for (int r = 0; r < 2; ++r)
         bytes[r] = in_register(_mm256_load_si256(reinterpret_cast<const __m256i*>(w[r] + 32 * g)));
 #pragma GCC unroll 4
       for (int t = 0; t < NT; ++t) {
-        const __m256i four = broadcast_four(x[t].codes + from + 4 * g);
+        const __m256i four = broadcast_four(x[t].codes + b * 32 + 4 * g);
 #pragma GCC unroll 2
         for (int r = 0; r < 2; ++r) {
           const __m256i p = _mm256_maddubs_epi16(bytes[r], four);
-          pairs[r][t] = g == first ? p : in_order(_mm256_add_epi16(pairs[r][t], p));
+          pairs[r][t] = !kFromBias<Format> && i == 0 ? p : in_order(_mm256_add_epi16(pairs[r][t], p));
         }
       }
     }
@@ -245,24 +308,24 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
       for (int step = 0; step < kSteps; ++step) {
         const int8_t* const w[2] = {tile[0].codes + at * 256 * kCodeBytes,
                                     tile[1].codes + at * 256 * kCodeBytes};
-        const int g0 = step * kPerStep, g1 = g0 + kPerStep;
         __m256i isum[2][NT];
         if constexpr (kWords<Format>) {
-          word_dots<NT>(w, g0, g1, x, (b - x0) * 64, isum);
+          word_dots<NT>(w, step * kPerStep, (step + 1) * kPerStep, x, (b - x0) * 64, isum);
         } else {
-          byte_dots<Format, NT>(w, g0, g1, x, b * 32, isum);
+          byte_dots<Format, NT>(w, step, x, b, isum);
         }
         const int64_t line = (at * kSteps + step) * 8;
 #pragma GCC unroll 4
         for (int t = 0; t < NT; ++t) {
           const __m256 d = _mm256_broadcast_ss(x[t].d + b);
           __m256 sum = d;
-          if constexpr (kNeedsSums<Format, TileCodes<Format>>)
+          if constexpr (kSumsOfBlock<Format> == kSteps)
             sum = _mm256_broadcast_ss(reinterpret_cast<const float*>(x[t].sums) + step * n + b);
 #pragma GCC unroll 2
           for (int r = 0; r < 2; ++r) {
             __m256i dot = isum[r][t];
-            if constexpr (Codes::kOffset != 0) dot = _mm256_sub_epi32(dot, _mm256_castps_si256(sum));
+            if constexpr (Codes::kOffset != 0 && !kFromBias<Format>)
+              dot = _mm256_sub_epi32(dot, _mm256_castps_si256(sum));
             acc[r][t] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(tile[r].sw + line), d),
                                         _mm256_cvtepi32_ps(dot), acc[r][t]);
             if constexpr (Format::kHasMin)
@@ -316,10 +379,9 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
     if constexpr (Codes::kGroup > 1)
       return step_product<Format, PlainCodes<Format>>(w, row_bytes, m0, m1, x, y);
   }
-  constexpr int NT = 4;
   Tile<Format> tile[2];
-  TileRow xs[kMostTokens<Format> + NT];
-  int32_t sums[kNeedsSums<Format, TileCodes<Format>> ? Format::kSteps * kMostTokens<Format> * kMaxBlocks : 1];
+  TileRow xs[kMostTokens<Format> + 1];
+  int32_t sums[kSumsOfBlock<Format> > 0 ? kSumsOfBlock<Format> * kMostTokens<Format> * kMaxBlocks : 1];
   alignas(32) int8_t words[kWords<Format> ? kWordBlocks * 64 : 1];
   // Few rows of x: unpacking decides, and whole rows of W come from memory best.
   const int64_t most = x.count <= 32 ? Tile<Format>::kSegment : kTileBlocks<Format>,
@@ -332,8 +394,12 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
     const int64_t count = std::min(together, x.count - i0);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t r = x.row(i0 + i);
-      int32_t* s = sums + (kNeedsSums<Format, TileCodes<Format>> ? i * n * Format::kSteps : 0);
-      fill_sums<Format, TileCodes<Format>>(x.q.sums + r * 2 * n, n, n, s);
+      int32_t* s = sums + i * n * kSumsOfBlock<Format>;
+      if constexpr (kFromBias<Format>) {
+        fill_biases<Format>(x.q.codes + r * x.K, n, s);
+      } else {
+        fill_sums<Format, TileCodes<Format>>(x.q.sums + r * 2 * n, n, n, s);
+      }
       xs[i] = {x.q.codes + r * x.K, x.q.d + r * n, s};
     }
     for (int s0 = 0; s0 < 8; s0 += per_piece) {
@@ -347,7 +413,7 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
           for (int64_t b = 0; b < b1 - b0; ++b) put_words(to + 2 * b, load32(codes + 32 * b));
         }
       }
-      for (int64_t i = count; i < count + NT; ++i) xs[i] = xs[count - 1];
+      xs[count] = xs[count - 1];  // a single row is taken twice
       for (int64_t m = m0; m < m1; m += 16) {
         const int64_t rows = std::min<int64_t>(16, m1 - m);
         const __m256i mask[2] = {first_lanes(rows), first_lanes(rows - 8)};
@@ -357,12 +423,21 @@ inline void quantized_rows(const uint8_t* w, size_t row_bytes, int64_t m0, int64
           tile[r].fill(row(m + skip), row_bytes, std::min<int64_t>(8, rows - skip), n, b0, b1);
         }
         float* out = y + i0 * stride + m;
-        int64_t i = 0;
-        for (; count - i > 2; i += NT)
-          tile_rows<Format, NT>(tile, n, s0, s1, xs + i, std::min<int64_t>(NT, count - i), out + i * stride,
-                                stride, mask);
-        if (count > i)
-          tile_rows<Format, 2>(tile, n, s0, s1, xs + i, count - i, out + i * stride, stride, mask);
+        // As few times as possible through the tile, with alike many rows of x.
+        for (int64_t i = 0, took = 0, times = (count + 3) / 4; i < count; i += took, --times) {
+          took = (count - i + times - 1) / times;
+          const auto take = [&](auto NT) {
+            tile_rows<Format, decltype(NT)::value>(tile, n, s0, s1, xs + i, took, out + i * stride, stride,
+                                                   mask);
+          };
+          if (took == 4) {
+            take(std::integral_constant<int, 4>());
+          } else if (took == 3) {
+            take(std::integral_constant<int, 3>());
+          } else {
+            take(std::integral_constant<int, 2>());
+          }
+        }
       }
     }
   }
