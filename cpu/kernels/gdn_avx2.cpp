@@ -116,17 +116,23 @@ inline void scan_columns(const GdnScanArgs& a, int64_t head, int64_t column, flo
 #pragma GCC unroll 2
           for (int j = 0; j < 2; ++j) {
             const int64_t i = (p + j) * part + r;
+            float* element = S + width * i;
+            __m256 row[NV];
+#pragma GCC unroll 2
+            for (int v = 0; v < NV; ++v) row[v] = _mm256_load_ps(element + 8 * v);
+            if constexpr (decltype(change)::value) {
+              const __m256 changed = _mm256_broadcast_ss(before + i);
+#pragma GCC unroll 2
+              for (int v = 0; v < NV; ++v) {
+                row[v] = _mm256_fmadd_ps(changed, d[v], _mm256_mul_ps(decay, row[v]));
+                _mm256_store_ps(element + 8 * v, row[v]);
+              }
+            }
             const __m256 ki = _mm256_broadcast_ss(k + i), qi = _mm256_broadcast_ss(q + i);
 #pragma GCC unroll 2
             for (int v = 0; v < NV; ++v) {
-              float* element = S + width * i + 8 * v;
-              __m256 row = _mm256_load_ps(element);
-              if constexpr (decltype(change)::value) {
-                row = _mm256_fmadd_ps(_mm256_broadcast_ss(before + i), d[v], _mm256_mul_ps(decay, row));
-                _mm256_store_ps(element, row);
-              }
-              ak[j][v] = _mm256_fmadd_ps(ki, row, ak[j][v]);
-              aq[j][v] = _mm256_fmadd_ps(qi, row, aq[j][v]);
+              ak[j][v] = _mm256_fmadd_ps(ki, row[v], ak[j][v]);
+              aq[j][v] = _mm256_fmadd_ps(qi, row[v], aq[j][v]);
             }
           }
         }
