@@ -225,9 +225,10 @@ inline __m256i broadcast_four(const int8_t* codes) {
   return _mm256_castps_si256(_mm256_broadcast_ss(reinterpret_cast<const float*>(codes)));
 }
 
-// Dots of groups g0 .. g1-1 of a block of two tiles with that block of NT rows of x, `from` bytes on.
+// Dots of groups g0 .. g1-1 of a block of two tiles with that block of NT rows of x, `stride` bytes apart:
+// one pointer for all, since those of each row would have to be fetched from memory for each block.
 template <int NT>
-inline void word_dots(const int8_t* const* w, int g0, int g1, const TileRow* x, int64_t from,
+inline void word_dots(const int8_t* const* w, int g0, int g1, const int8_t* x, int64_t stride,
                       __m256i (&isum)[2][NT]) {
 #pragma GCC unroll 16
   for (int half = 2 * g0; half < 2 * g1; ++half) {
@@ -237,7 +238,7 @@ inline void word_dots(const int8_t* const* w, int g0, int g1, const TileRow* x, 
       words[r] = in_register(_mm256_load_si256(reinterpret_cast<const __m256i*>(w[r] + 32 * half)));
 #pragma GCC unroll 4
     for (int t = 0; t < NT; ++t) {
-      const __m256i pair = broadcast_four(x[t].codes + from + half % 2 * 32 + half / 2 * 4);
+      const __m256i pair = broadcast_four(x + t * stride + half % 2 * 32 + half / 2 * 4);
 #pragma GCC unroll 2
       for (int r = 0; r < 2; ++r) {
         const __m256i p = _mm256_madd_epi16(words[r], pair);
@@ -310,7 +311,8 @@ inline void tile_products(const Tile<Format>* tile, int64_t n, int s0, int s1, c
                                     tile[1].codes + at * 256 * kCodeBytes};
         __m256i isum[2][NT];
         if constexpr (kWords<Format>) {
-          word_dots<NT>(w, step * kPerStep, (step + 1) * kPerStep, x, (b - x0) * 64, isum);
+          word_dots<NT>(w, step * kPerStep, (step + 1) * kPerStep, x->codes + (b - x0) * 64,
+                        x[1].codes - x[0].codes, isum);
         } else {
           byte_dots<Format, NT>(w, step, x, b, isum);
         }

@@ -30,12 +30,15 @@ inline __m256i first_lanes(int64_t rows) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(rows)), lane);
 }
 
-// A masked store takes as long as a block's products on some processors.
+// The first lanes, as the mask says. Masked stores are microcode on some processors.
 inline void store_lanes(float* y, __m256i mask, __m256 v) {
-  if (_mm256_movemask_ps(_mm256_castsi256_ps(mask)) == 255) {
+  const int lanes = _mm256_movemask_ps(_mm256_castsi256_ps(mask));
+  if (lanes == 255) {
     _mm256_storeu_ps(y, v);
   } else {
-    _mm256_maskstore_ps(y, mask, v);
+    alignas(32) float all[8];
+    _mm256_store_ps(all, v);
+    for (int i = 0; (lanes >> i & 1) != 0; ++i) y[i] = all[i];
   }
 }
 
