@@ -8,7 +8,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <type_traits>
 
 #include "cpu/kernels/simd_avx2.h"
@@ -186,23 +185,25 @@ constexpr int kSumsOfBlock = kFromBias<Format>                       ? Format::k
 template <class Format>
 inline void fill_biases(const int8_t* codes, int64_t n, int32_t* out) {
   constexpr int kAll = Format::kSteps * kParts<Format>, kPerStep = 8 / Format::kSteps;
-  alignas(32) static constexpr auto kGroup = [] {  // [place in a part][part]
-    std::array<std::array<int32_t, 8>, kTogether<Format>> group{};
-    for (int i = 0; i < kTogether<Format>; ++i) {
-      for (int part = 0; part < kAll; ++part) {
-        const int g = part % kParts<Format> * kTogether<Format> + i;
-        group[i][part] = g < kPerStep ? part / kParts<Format> * kPerStep + g : -1;
+  struct Groups {
+    alignas(32) int32_t at[kTogether<Format>][8];  // [place in a part][part], or -1
+    constexpr Groups() : at() {
+      for (int i = 0; i < kTogether<Format>; ++i) {
+        for (int part = 0; part < kAll; ++part) {
+          const int g = part % kParts<Format> * kTogether<Format> + i;
+          at[i][part] = g < kPerStep ? part / kParts<Format> * kPerStep + g : -1;
+        }
       }
     }
-    return group;
-  }();
+  };
+  static constexpr Groups kGroups;
   const __m256i offset = _mm256_set1_epi8(TileCodes<Format>::kOffset), mask = first_lanes(kAll);
   for (int64_t b = 0; b < n; ++b) {
     const __m256i pairs = _mm256_maddubs_epi16(offset, load32(codes + 32 * b));
     __m256i bias = _mm256_setzero_si256();
 #pragma GCC unroll 8
     for (int i = 0; i < kTogether<Format>; ++i) {
-      const __m256i group = load32(kGroup[i].data());
+      const __m256i group = load32(kGroups.at[i]);
       const __m256i v = _mm256_permutevar8x32_epi32(pairs, group);
       bias = _mm256_sub_epi16(bias, _mm256_andnot_si256(_mm256_srai_epi32(group, 31), v));
     }

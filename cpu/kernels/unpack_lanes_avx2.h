@@ -6,8 +6,6 @@
 // 4][row][4] and steps [block of 32][row]. An unsigned code u stands for kScale*u - kOffset.
 #pragma once
 
-#include <array>
-
 #include "cpu/kernels/transpose_avx2.h"
 #include "cpu/kernels/unpack_codebooks_avx2.h"
 
@@ -67,12 +65,14 @@ inline __m256i nibble_mask(__m256i four, int high) {
 }
 
 // (code + 15)/2 of the positive codes 1, 3, ... 15: exclusive or with 15 makes it that of the negative one.
-inline constexpr std::array<uint32_t, 512> kHalvesIq3S = [] {
-  std::array<uint32_t, 512> t{};
-  for (size_t i = 0; i < t.size(); ++i)
-    t[i] = (kGridIq3S[i] + 0x0f0f0f0fu) >> 1;  // no bit moves to a neighbour
-  return t;
-}();
+struct HalvesIq3S {
+  uint32_t entry[512];
+  constexpr HalvesIq3S() : entry() {
+    // No bit moves to a neighbour.
+    for (size_t i = 0; i < 512; ++i) entry[i] = (kGridIq3S[i] + 0x0f0f0f0fu) >> 1;
+  }
+};
+inline constexpr HalvesIq3S kHalvesIq3S;
 
 template <>
 struct TileCodes<IQ3_S> : UnsignedCodes<15, 15> {
@@ -96,7 +96,7 @@ struct TileCodes<IQ3_S> : UnsignedCodes<15, 15> {
       for (int g = 0; g < 8; ++g) {
         const __m256i ninth = _mm256_and_si256(_mm256_slli_epi32(h, 8 - g), bit8);
         const __m256i u =
-            gather8(kHalvesIq3S.data(), _mm256_or_si256(eight_bytes(index + 64 * k + 8 * g), ninth));
+            gather8(kHalvesIq3S.entry, _mm256_or_si256(eight_bytes(index + 64 * k + 8 * g), ninth));
         const __m256i negative = nibble_mask(four_times(s, g / 2), g % 2);
         _mm256_store_si256(reinterpret_cast<__m256i*>(codes + 256 * k + 32 * g),
                            _mm256_xor_si256(u, _mm256_and_si256(negative, all)));
