@@ -246,14 +246,14 @@ void CpuBackend::run_gated(const ops::MatmulGroupedArgs& gate, const ops::Matmul
   dispatch_together(call_of(gate, isa_, chosen), call_of(up, isa_, chosen));
   run(act);
 }
-// What does not wait for the router goes along with it, and the shared expert along with the chosen ones.
+// What does not wait for the router goes along with it, and the shared expert along with the chosen ones:
+// its activation with theirs, since a job whose units differ much leaves a thread waiting at its end.
 void CpuBackend::run_experts(const ops::ExpertBlock& e) {
   run_products(std::array{e.router, e.shared_router, e.shared_gate, e.shared_up});
   run_routing(e.route, e.group);
   const auto chosen = chosen_experts(e.gate);
-  dispatch_together(call_of(e.shared_act, isa_, units(e.shared_act)), call_of(e.gate, isa_, chosen),
-                    call_of(e.up, isa_, chosen));
-  run(e.act);
+  dispatch_together(call_of(e.gate, isa_, chosen), call_of(e.up, isa_, chosen));
+  dispatch_together(call_of(e.shared_act, isa_, units(e.shared_act)), call_of(e.act, isa_, units(e.act)));
   dispatch_together(call_of(e.shared_down, isa_, e.shared_down.T), call_of(e.down, isa_, chosen));
 }
 

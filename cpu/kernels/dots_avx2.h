@@ -25,10 +25,9 @@ inline __m256 fold8(const __m256* e) {
   return _mm256_permutevar8x32_ps(s, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-// out[i*ldo + r] = dot of query i and key r, i < NQ, r < 8: keys `ldk` apart, queries `ldq` apart.
+// out[i*ldo + r] = dot of query i and key r, i < NQ, r < 8: keys `ldk` apart.
 template <int NQ>
-inline void dots8(const float* q, int64_t ldq, const float* k, int64_t ldk, int64_t n, float* out,
-                  int64_t ldo) {
+inline void dots8(const float* const* q, const float* k, int64_t ldk, int64_t n, float* out, int64_t ldo) {
   constexpr int kKeys = 2;
   __m256 eight[NQ][8];
   for (int r = 0; r < 8; r += kKeys) {
@@ -44,7 +43,7 @@ inline void dots8(const float* q, int64_t ldq, const float* k, int64_t ldk, int6
           const __m256 a = _mm256_loadu_ps(k0 + at + 8 * v), b = _mm256_loadu_ps(k1 + at + 8 * v);
 #pragma GCC unroll 4
           for (int i = 0; i < NQ; ++i) {
-            const __m256 x = _mm256_loadu_ps(q + i * ldq + at + 8 * v);
+            const __m256 x = _mm256_loadu_ps(q[i] + at + 8 * v);
             acc[i][0][v] = _mm256_fmadd_ps(x, a, acc[i][0][v]);
             acc[i][1][v] = _mm256_fmadd_ps(x, b, acc[i][1][v]);
           }

@@ -1,5 +1,6 @@
 // The gated delta rule in AVX2. The scan keeps 8 value columns in a vector, so a unit's state (D vectors)
 // stays in the first-level cache from token to token.
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -10,7 +11,8 @@
 namespace argon::ops {
 inline namespace ARGON_ISA_NS {
 
-constexpr int64_t kMaxD = 1024;  // ModelConfig's bound on D
+constexpr int64_t kMaxD = 1024;     // ModelConfig's bound on D
+constexpr int64_t kFetchAhead = 4;  // tokens of the scan
 
 // Convolution and silu of the D channels of one head for all tokens; row(t) says where token t's values go.
 template <class Row>
@@ -99,6 +101,10 @@ inline void scan_columns(const GdnScanArgs& a, int64_t head, int64_t column, flo
   for (int64_t t = 0; t < s.T; ++t) {
     const float *k = a.kn + (t * s.hk + key) * s.D, *q = a.qn + (t * s.hk + key) * s.D;
     const int64_t at = t * s.hv + head;
+    // Rows of values and results are pages apart, so the processor does not fetch them by itself.
+    const int64_t soon = std::min(t + kFetchAhead, s.T - 1) * s.hv + head;
+    _mm_prefetch(reinterpret_cast<const char*>(a.vc + soon * s.D + column), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(a.o + soon * s.D + column), _MM_HINT_T0);
     __m256 pk[NV][8], pq[NV][8];
     // Two parts at a time: independent chains.
     for (int p = 0; p < 8; p += 2) {
@@ -110,17 +116,23 @@ inline void scan_columns(const GdnScanArgs& a, int64_t head, int64_t column, flo
 #pragma GCC unroll 2
           for (int j = 0; j < 2; ++j) {
             const int64_t i = (p + j) * part + r;
+            float* element = S + width * i;
+            __m256 row[NV];
+#pragma GCC unroll 2
+            for (int v = 0; v < NV; ++v) row[v] = _mm256_load_ps(element + 8 * v);
+            if constexpr (decltype(change)::value) {
+              const __m256 changed = _mm256_broadcast_ss(before + i);
+#pragma GCC unroll 2
+              for (int v = 0; v < NV; ++v) {
+                row[v] = _mm256_fmadd_ps(changed, d[v], _mm256_mul_ps(decay, row[v]));
+                _mm256_store_ps(element + 8 * v, row[v]);
+              }
+            }
             const __m256 ki = _mm256_broadcast_ss(k + i), qi = _mm256_broadcast_ss(q + i);
 #pragma GCC unroll 2
             for (int v = 0; v < NV; ++v) {
-              float* element = S + width * i + 8 * v;
-              __m256 row = _mm256_load_ps(element);
-              if constexpr (decltype(change)::value) {
-                row = _mm256_fmadd_ps(_mm256_broadcast_ss(before + i), d[v], _mm256_mul_ps(decay, row));
-                _mm256_store_ps(element, row);
-              }
-              ak[j][v] = _mm256_fmadd_ps(ki, row, ak[j][v]);
-              aq[j][v] = _mm256_fmadd_ps(qi, row, aq[j][v]);
+              ak[j][v] = _mm256_fmadd_ps(ki, row[v], ak[j][v]);
+              aq[j][v] = _mm256_fmadd_ps(qi, row[v], aq[j][v]);
             }
           }
         }

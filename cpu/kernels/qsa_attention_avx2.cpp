@@ -1,5 +1,6 @@
-// Attention and the indexer's scores in AVX2. The query heads that share a key head go together: a tile of
-// keys and values is widened once for all of them, and three heads are multiplied with it at a time.
+// Attention and the indexer's scores in AVX2. The query heads that share a key head go together, those of
+// several tokens where they are few: a tile of keys and values is widened once for all of them, and three are
+// multiplied with it at a time.
 #include <algorithm>
 
 #include "cpu/kernels/dots_avx2.h"
@@ -12,7 +13,7 @@ namespace argon::ops {
 inline namespace ARGON_ISA_NS {
 
 constexpr int64_t kMaxHead = 1024;  // ModelConfig's bound on dh
-constexpr int64_t kHeads = 12;      // query heads taken together
+constexpr int64_t kHeads = 12;      // query heads taken together, of one token or of several
 
 inline void widen_row(const void* cache, KvType type, int64_t row, int64_t n, float* out) {
   if (type == KvType::kF32) {
@@ -33,9 +34,9 @@ struct Running {
   alignas(32) float o[kMaxHead];
 };
 
-// A tile's tokens and the query heads that look at them.
+// A tile's tokens and the query heads that look at them; heads of one token lie together.
 struct TileWork {
-  const float* q;  // [heads], 2*dh apart
+  const float* q[kHeads];
   int64_t heads, dh, count;
   alignas(32) float rows[kAttentionTile * kMaxHead];
   alignas(32) float s[kHeads][kAttentionTile];
@@ -56,23 +57,31 @@ inline void tile_scores(TileWork& w) {
     const float* keys = w.rows + j * dh;
     int64_t h = 0;
     if (dh % 32 == 0 && dh < 512) {
-      for (; h + 3 <= w.heads; h += 3)
-        dots8<3>(w.q + h * 2 * dh, 2 * dh, keys, dh, dh, w.s[h] + j, kAttentionTile);
-      for (; h < w.heads; ++h) dots8<1>(w.q + h * 2 * dh, 2 * dh, keys, dh, dh, w.s[h] + j, kAttentionTile);
+      for (; h + 3 <= w.heads; h += 3) dots8<3>(w.q + h, keys, dh, dh, w.s[h] + j, kAttentionTile);
+      for (; h + 2 <= w.heads; h += 2) dots8<2>(w.q + h, keys, dh, dh, w.s[h] + j, kAttentionTile);
+      for (; h < w.heads; ++h) dots8<1>(w.q + h, keys, dh, dh, w.s[h] + j, kAttentionTile);
     } else {
       for (; h < w.heads; ++h) {
-        for (int r = 0; r < 8; ++r) w.s[h][j + r] = vector_dot(w.q + h * 2 * dh, keys + r * dh, dh);
+        for (int r = 0; r < 8; ++r) w.s[h][j + r] = vector_dot(w.q[h], keys + r * dh, dh);
       }
     }
   }
+}
+
+// Of a tile's scores. Which zero of two it is does not matter: it is only subtracted before an exp.
+inline float largest(const float* s) {
+  const __m256 eight = _mm256_max_ps(_mm256_max_ps(_mm256_load_ps(s), _mm256_load_ps(s + 8)),
+                                     _mm256_max_ps(_mm256_load_ps(s + 16), _mm256_load_ps(s + 24)));
+  __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
 }
 
 // Scores to probabilities relative to the running maximum; o is scaled to it.
 inline void soften(const TileWork& w, float scale, bool opens, float* s, Running& p) {
   for (int64_t j = w.count; j < kAttentionTile; ++j) s[j] = s[0];
   for (int64_t j = 0; j < kAttentionTile; ++j) s[j] = s[j] * scale;
-  float most = s[0];
-  for (int64_t j = 1; j < kAttentionTile; ++j) most = s[j] > most ? s[j] : most;
+  const float most = largest(s);
   if (opens) {
     p.M = most;
     p.l = 0.0f;
@@ -128,6 +137,7 @@ inline void attend_tile(const QsaAttentionArgs& a, const KeptTokens& tokens, int
   widen_tile(a, a.v, tokens, first, kv_head, w);
   int64_t h = 0;
   for (; h + 3 <= w.heads; h += 3) add_values<3>(w, h, p);
+  for (; h + 2 <= w.heads; h += 2) add_values<2>(w, h, p);
   for (; h < w.heads; ++h) add_values<1>(w, h, p);
 }
 
@@ -138,32 +148,73 @@ inline void merge_segments(Running& a, const Running& b, int64_t dh) {
   for (int64_t i = 0; i < dh; ++i) a.o[i] = fma32(b.o[i], cb, a.o[i] * ca);
 }
 
+// What heads have of their tokens: the segments merged so far, and the one at hand.
+struct Sums {
+  Running total[kHeads], segment[kHeads];
+};
+
+// The tiles from token `first` (a multiple of kAttentionTile) on to before `stop` for w.heads heads, the
+// `head`th of sums on.
+inline void attend(const QsaAttentionArgs& a, const KeptTokens& tokens, int64_t first, int64_t stop,
+                   int64_t kv_head, TileWork& w, Sums& sums, int64_t head) {
+  const int64_t n = tokens.size();
+  for (int64_t i = first; i < stop; i += kAttentionTile) {
+    Running* into = (i < kAttentionSegment ? sums.total : sums.segment) + head;
+    w.count = std::min(kAttentionTile, n - i);
+    attend_tile(a, tokens, i, i % kAttentionSegment == 0, kv_head, w, into);
+    const int64_t next = i + w.count;
+    if (i < kAttentionSegment || (next % kAttentionSegment != 0 && next != n)) continue;
+    for (int64_t h = head; h < head + w.heads; ++h) merge_segments(sums.total[h], sums.segment[h], a.dh);
+  }
+}
+
+// `heads` query heads from `head` on, of one key head, of `count` tokens from t on that all keep all tokens
+// (or of one token). Whole tiles are the same for them; the last ones each token has alone.
+inline void attend_tokens(const QsaAttentionArgs& a, int64_t t, int64_t count, int64_t head, int64_t heads,
+                          TileWork& w, Sums& sums) {
+  const int64_t kv_head = head / (a.nq / a.nkv);
+  const auto query = [&](int64_t i) { return a.q + ((t + i / heads) * a.nq + head + i % heads) * 2 * a.dh; };
+  int64_t common = 0;
+  if (count > 1) {
+    const KeptTokens tokens(a, t);
+    common = (tokens.size() - 1) / kAttentionTile * kAttentionTile;
+    w.heads = count * heads;
+    for (int64_t i = 0; i < w.heads; ++i) w.q[i] = query(i);
+    attend(a, tokens, 0, common, kv_head, w, sums, 0);
+  }
+  w.heads = heads;
+  for (int64_t k = 0; k < count; ++k) {
+    const KeptTokens tokens(a, t + k);
+    for (int64_t h = 0; h < heads; ++h) w.q[h] = query(k * heads + h);
+    attend(a, tokens, common, tokens.size(), kv_head, w, sums, k * heads);
+    for (int64_t h = 0; h < heads; ++h) {
+      const Running& of = sums.total[k * heads + h];
+      float* out = a.out + ((t + k) * a.nq + head + h) * a.dh;
+      const float *gate = w.q[h] + a.dh, l = of.l;
+      for (int64_t i = 0; i < a.dh; ++i) out[i] = (of.o[i] / l) * sigmoid32(gate[i]);
+    }
+  }
+}
+
 }  // namespace ARGON_ISA_NS
 
 void qsa_attention_avx2(const QsaAttentionArgs& a, int64_t begin, int64_t end) {
-  Running total[kHeads], segment[kHeads];
+  Sums sums;
   TileWork w;
-  const int64_t group = a.nq / a.nkv;
-  for (int64_t u = begin; u < end; u += w.heads) {
-    const int64_t t = u / a.nq, head = u % a.nq, kv_head = head / group;
-    w.q = a.q + u * 2 * a.dh;
-    w.dh = a.dh;
-    w.heads = std::min({(kv_head + 1) * group - head, end - u, kHeads});
-    const KeptTokens tokens(a, t);
-    const int64_t n = tokens.size();
-    for (int64_t s = 0; s < n; s += kAttentionSegment) {
-      const int64_t stop = std::min(n, s + kAttentionSegment);
-      Running* into = s == 0 ? total : segment;
-      for (int64_t i = s; i < stop; i += kAttentionTile) {
-        w.count = std::min(kAttentionTile, stop - i);
-        attend_tile(a, tokens, i, i == s, kv_head, w, into);
-      }
-      for (int64_t h = 0; s > 0 && h < w.heads; ++h) merge_segments(total[h], segment[h], a.dh);
-    }
-    for (int64_t h = 0; h < w.heads; ++h) {
-      float* out = a.out + (u + h) * a.dh;
-      const float *o = total[h].o, *gate = w.q + h * 2 * a.dh + a.dh, l = total[h].l;
-      for (int64_t i = 0; i < a.dh; ++i) out[i] = (o[i] / l) * sigmoid32(gate[i]);
+  w.dh = a.dh;
+  const int64_t group = a.nq / a.nkv, most = kHeads / group;
+  for (int64_t u = begin; u < end;) {
+    const int64_t t = u / a.nq, head = u % a.nq;
+    int64_t tokens = 0;
+    while (head == 0 && tokens < std::min(most, (end - u) / a.nq) && a.count[t + tokens] == kAllBlocks)
+      ++tokens;
+    if (tokens > 1) {
+      for (int64_t h = 0; h < a.nq; h += group) attend_tokens(a, t, tokens, h, group, w, sums);
+      u += tokens * a.nq;
+    } else {
+      const int64_t heads = std::min({(head / group + 1) * group - head, end - u, kHeads});
+      attend_tokens(a, t, 1, head, heads, w, sums);
+      u += heads;
     }
   }
   if (a.out_q.codes != nullptr) quantize_avx2(quantized(a), begin, end);
@@ -175,7 +226,9 @@ inline namespace ARGON_ISA_NS {
 template <int NQ>
 inline __m256 add_scores(const float* q, const float* keys, int64_t di, __m256 score) {
   alignas(32) float dots[NQ * 8];
-  dots8<NQ>(q, di, keys, di, di, dots, 8);
+  const float* heads[NQ];
+  for (int i = 0; i < NQ; ++i) heads[i] = q + i * di;
+  dots8<NQ>(heads, keys, di, di, dots, 8);
   for (int i = 0; i < NQ; ++i) {
     const __m256 s = _mm256_load_ps(dots + 8 * i);
     score = _mm256_add_ps(score, _mm256_and_ps(s, _mm256_cmp_ps(s, _mm256_setzero_ps(), _CMP_GT_OQ)));

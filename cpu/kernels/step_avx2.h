@@ -10,6 +10,7 @@
 
 #include "cpu/kernels/simd_avx2.h"
 #include "cpu/kernels/step_codes_avx2.h"
+#include "cpu/kernels/transpose_avx2.h"
 #include "cpu/kernels/x_rows.h"
 
 namespace argon::ops {
@@ -24,37 +25,20 @@ inline void prefetch(const uint8_t* p, int bytes) {
   for (int i = 0; i < bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
 }
 
-// out lane r of vector c = lane c of row r, rows `stride` floats apart.
-inline void transpose8(const float* rows, int64_t stride, __m256* out) {
-  __m256 t[8], u[8];
-  for (int i = 0; i < 4; ++i) {
-    const float *a = rows + 2 * i * stride, *b = a + stride;
-    u[2 * i] = _mm256_unpacklo_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b));
-    u[2 * i + 1] = _mm256_unpackhi_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(b));
-  }
-  for (int i = 0; i < 8; i += 4) {
-    t[i] = _mm256_shuffle_ps(u[i], u[i + 2], 0x44);
-    t[i + 1] = _mm256_shuffle_ps(u[i], u[i + 2], 0xee);
-    t[i + 2] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0x44);
-    t[i + 3] = _mm256_shuffle_ps(u[i + 1], u[i + 3], 0xee);
-  }
-  for (int i = 0; i < 4; ++i) {
-    out[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
-    out[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
-  }
-}
-
 inline __m256i first_lanes(int64_t rows) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(rows)), lane);
 }
 
-// A masked store takes as long as a block's products on some processors.
+// The first lanes, as the mask says. Masked stores are microcode on some processors.
 inline void store_lanes(float* y, __m256i mask, __m256 v) {
-  if (_mm256_movemask_ps(_mm256_castsi256_ps(mask)) == 255) {
+  const int lanes = _mm256_movemask_ps(_mm256_castsi256_ps(mask));
+  if (lanes == 255) {
     _mm256_storeu_ps(y, v);
   } else {
-    _mm256_maskstore_ps(y, mask, v);
+    alignas(32) float all[8];
+    _mm256_store_ps(all, v);
+    for (int i = 0; (lanes >> i & 1) != 0; ++i) y[i] = all[i];
   }
 }
 

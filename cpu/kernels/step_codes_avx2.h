@@ -249,18 +249,7 @@ struct PairsIQ2_XXS {
   alignas(32) uint8_t signs[32];
 
   explicit PairsIQ2_XXS(const uint8_t* b) : block(b), words(iq2_xxs_words(b)) {
-    const auto field = [&](int i) {
-      return _mm256_and_si256(_mm256_slli_epi32(words, i), _mm256_set1_epi32(0x7f << 8 * i));
-    };
-    // A byte for each pattern; its top bit makes their number even.
-    const __m256i seven =
-        _mm256_or_si256(_mm256_or_si256(field(0), field(1)), _mm256_or_si256(field(2), field(3)));
-    const __m256i low = _mm256_set1_epi8(15);
-    alignas(16) static constexpr int8_t kOdd[16] = {0,    -128, -128, 0,    -128, 0,    0,    -128,
-                                                    -128, 0,    0,    -128, 0,    -128, -128, 0};
-    const __m256i odd = _mm256_xor_si256(look_up(_mm256_and_si256(seven, low), kOdd),
-                                         look_up(_mm256_and_si256(_mm256_srli_epi16(seven, 4), low), kOdd));
-    _mm256_store_si256(reinterpret_cast<__m256i*>(signs), _mm256_or_si256(seven, odd));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(signs), sign_bytes(words));
     asm volatile("" : : "r"(signs) : "memory");  // read back by broadcasts, which move no lanes
   }
   void codes(int j, __m256i* c, __m256i* mask) const {

@@ -431,6 +431,21 @@ inline __m256i iq2_xxs_words(const uint8_t* block) {
   return _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd)), 0xd8);
 }
 
+// Four sign patterns of 7 bits of each word as bytes, whose eighth bits make the numbers of set bits even.
+inline __m256i sign_bytes(__m256i words) {
+  const auto field = [&](int i) {
+    return _mm256_and_si256(_mm256_slli_epi32(words, i), _mm256_set1_epi32(0x7f << 8 * i));
+  };
+  const __m256i seven =
+      _mm256_or_si256(_mm256_or_si256(field(0), field(1)), _mm256_or_si256(field(2), field(3)));
+  const __m256i low = _mm256_set1_epi8(15);
+  alignas(16) static constexpr int8_t kOdd[16] = {0,    -128, -128, 0,    -128, 0,    0,    -128,
+                                                  -128, 0,    0,    -128, 0,    -128, -128, 0};
+  const __m256i odd = _mm256_xor_si256(look_up(_mm256_and_si256(seven, low), kOdd),
+                                       look_up(_mm256_and_si256(_mm256_srli_epi16(seven, 4), low), kOdd));
+  return _mm256_or_si256(seven, odd);
+}
+
 template <>
 struct Unpack8<IQ2_XXS> : UnsignedCodes<43, 86> {
   static void run(const uint8_t* block, Group8* g) {

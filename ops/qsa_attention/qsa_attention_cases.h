@@ -17,10 +17,11 @@ inline testing::ParityCases<QsaAttentionArgs> qsa_attention_cases() {
     bool selected;
   };
   for (KvType type : {KvType::kF32, KvType::kF16}) {
-    for (const Size& s : {Size{1, 0, 4, 2, 64, 8, false}, Size{3, 30, 4, 2, 64, 8, false},
-                          Size{2, 126, 4, 4, 32, 8, false}, Size{5, 300, 6, 2, 128, 8, false},
-                          Size{2, 511, 3, 1, 40, 8, false}, Size{2, 700, 4, 2, 256, 40, true},
-                          Size{4, 161, 4, 2, 32, 8, true}, Size{1, 2100, 24, 2, 256, 512, true}}) {
+    for (const Size& s :
+         {Size{1, 0, 4, 2, 64, 8, false}, Size{3, 30, 4, 2, 64, 8, false}, Size{20, 115, 4, 2, 64, 8, false},
+          Size{2, 126, 4, 4, 32, 8, false}, Size{5, 300, 6, 2, 128, 8, false},
+          Size{2, 511, 3, 1, 40, 8, false}, Size{2, 700, 4, 2, 256, 40, true},
+          Size{4, 161, 4, 2, 32, 8, true}, Size{1, 2100, 24, 2, 256, 512, true}}) {
       cases.push_back(
           {"position " + std::to_string(s.position0) + ", dh " + std::to_string(s.dh) +
                (s.selected ? ", selected" : ""),
