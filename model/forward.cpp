@@ -205,6 +205,8 @@ Result<std::unique_ptr<Forward>> Forward::create(const ModelConfig& config, cons
     backend.write(f->constants_.as(), constants.data(), constants.size() * sizeof(uint64_t));
   if (config.has_ple() && f->w_.table.data == nullptr)
     ARGON_RETURN_IF_ERROR(f->prepare_ngrams(weights.table));
+  // What could not be written now would be missing from every pass.
+  ARGON_RETURN_IF_ERROR(backend.finish());
   return f;
 }
 
@@ -268,6 +270,7 @@ Status Forward::read(SequenceState& state, std::span<const int32_t> tokens, cons
     pass(p, options, wanted, logits);
     if (Status s = backend_.finish(); !s.ok()) {
       state.reset();
+      rope_rows_ = 0;  // this read's rows may not have been written
       return s;
     }
     state.advance(p.tokens);

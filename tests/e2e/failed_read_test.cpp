@@ -1,0 +1,62 @@
+// A backend that fails during a read: the request ends with its error, and the next one finds nothing
+// missing.
+#include <cstring>
+#include <utility>
+
+#include "tests/e2e/engine.h"
+
+namespace argon::testing {
+namespace {
+
+// While it fails nothing is written, as where a launch before the copy was refused; finish() tells and ends
+// it.
+class Failing : public CpuBackend {
+ public:
+  Failing() : CpuBackend(wanted_threads(), wanted_isa()) {}
+  void fail() { fails_ = true; }
+  void write(void* to, const void* from_host, size_t bytes) override {
+    if (!fails_) CpuBackend::write(to, from_host, bytes);
+  }
+  Status finish() override {
+    return std::exchange(fails_, false) ? Status(Code::kInternal, "refused") : Status();
+  }
+
+ private:
+  bool fails_ = false;
+};
+
+constexpr int64_t kPass = 64, kContext = 256;
+constexpr ops::KvType kKv = ops::KvType::kF16;
+const std::vector<int32_t> kIds = {1, 2, 3, 4, 5, 6, 7};
+
+TEST(FailedRead, TheNextReadIsWhole) {
+  const std::string path = fixture_path("tiny-random-Q8_0.gguf");
+  Failing backend;
+  const auto model = must(Model::load(path, backend));
+  const auto forward = must(Forward::create(model->config(), model->weights(), backend, kPass, kContext));
+  const auto state = must(SequenceState::create(model->config(), backend, kContext, kKv));
+  std::vector<float> logits(kIds.size() * static_cast<size_t>(model->config().V));
+  ReadOptions options;
+  options.logits = LogitsFor::kAll;
+  options.out = logits.data();
+  backend.fail();
+  const Status s = forward->read(*state, kIds, options);
+  EXPECT_EQ(s.message(), "refused");
+  EXPECT_EQ(state->position(), 0);
+  ASSERT_TRUE(forward->read(*state, kIds, options).ok());
+  const auto wanted = Engine(path, {.kv = kKv, .max_pass = kPass, .context = kContext}).logits(kIds);
+  ASSERT_EQ(logits.size(), wanted.size());
+  EXPECT_EQ(std::memcmp(logits.data(), wanted.data(), wanted.size() * sizeof(float)), 0);
+}
+
+TEST(FailedRead, WhatIsMissingFromTheBeginningIsSaidThen) {
+  Failing backend;
+  const auto model = must(Model::load(fixture_path("tiny-random-Q8_0.gguf"), backend));
+  backend.fail();
+  const auto forward = Forward::create(model->config(), model->weights(), backend, kPass, kContext);
+  ASSERT_FALSE(forward.ok());
+  EXPECT_EQ(forward.status().message(), "refused");
+}
+
+}  // namespace
+}  // namespace argon::testing
