@@ -110,7 +110,7 @@ void check_cuda_parity(const ParityCases<Args>& cases) {
   if (backend == nullptr) GTEST_SKIP() << "no CUDA device of compute capability 8.0 or newer";
   uint64_t seed = 1;
   for (const ParityCase<Args>& c : cases) {
-    ++seed;
+    if (left_out(++seed, cases.size())) continue;
     TestArena reference(seed, 0x7fc0dead);
     const Args reference_args = c.make(reference);
     const auto& routes = ops::routes_of(&reference_args);

@@ -5,9 +5,10 @@
 #
 #   cuda/tools/sanitize.sh build/cuda-static/bin/cuda_ops_parity ['memcheck racecheck'] [FILTER]
 #
-# LIMIT: seconds for one test (100); JOBS: tests at a time (8). Exit status 1 if anything was found.
+# LIMIT: seconds for one test (100); JOBS: tests at a time (8); EVERY=n: one case in n where a test has that many.
+# Exit status 1 if anything was found.
 binary=$1 tools=${2:-memcheck racecheck} filter=${3:-*}
-export LIMIT=${LIMIT:-100} binary
+export LIMIT=${LIMIT:-100} ARGON_PARITY_EVERY=${EVERY:-1} binary
 logs=$(mktemp -d)
 export logs
 one() {

@@ -31,18 +31,12 @@ void run_shuffled(void (*run)(const Args&, int64_t, int64_t), const Args& args, 
   for (const auto& [begin, end] : pieces) run(args, begin, end);
 }
 
-// Under an emulator, which is slow: ARGON_PARITY_EVERY=n takes one case in n.
-inline uint64_t every() {
-  const char* n = std::getenv("ARGON_PARITY_EVERY");
-  return n == nullptr ? 1 : std::max<uint64_t>(1, std::strtoull(n, nullptr, 10));
-}
-
 template <class Args>
 void check_parity(const std::vector<ParityCase<Args>>& cases) {
   uint64_t seed = 1;
   int compared = 0;
   for (const ParityCase<Args>& c : cases) {
-    if (++seed % every() != 0 && cases.size() >= every()) continue;
+    if (left_out(++seed, cases.size())) continue;
     TestArena reference(seed, 0x7fc0dead);
     const Args reference_args = c.make(reference);
     const auto& routes = ops::routes_of(&reference_args);

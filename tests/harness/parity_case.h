@@ -2,7 +2,9 @@
 // the benches.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,5 +22,12 @@ struct ParityCase {
 
 template <class Args>
 using ParityCases = std::vector<ParityCase<Args>>;
+
+// Where it is slow, under an emulator or a sanitizer, ARGON_PARITY_EVERY=n takes one case in n of many.
+inline bool left_out(uint64_t index, size_t cases) {
+  const char* n = std::getenv("ARGON_PARITY_EVERY");
+  const uint64_t every = n == nullptr ? 1 : std::max<uint64_t>(1, std::strtoull(n, nullptr, 10));
+  return index % every != 0 && cases >= every;
+}
 
 }  // namespace argon::testing
