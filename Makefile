@@ -49,7 +49,7 @@ cuda: packages ## compile the CUDA backend and its tests for compute capability 
 	@command -v nvcc >/dev/null || { echo "make cuda: there is no nvcc on the PATH; install NVIDIA's CUDA toolkit" >&2; exit 1; }
 	@scripts/need-packages $(TEST_PACKAGES)
 	@cmake -B build/cuda-90 -G Ninja -DCMAKE_BUILD_TYPE=Release -DARGON_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90a >/dev/null
-	@ninja -C build/cuda-90 argon cuda_ops_parity cuda_model_test cuda_fault_test gdn_prompt_parity comb_fold_parity
+	@ninja -C build/cuda-90 argon cuda_ops_parity cuda_model_test cuda_fault_test gdn_prompt_parity comb_fold_parity cuda_bench cuda_step_bench cuda_stream_bench
 
 clean: ## remove what was built
 	rm -rf build

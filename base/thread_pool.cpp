@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "base/fp_env.h"
 
@@ -58,7 +59,11 @@ int ThreadPool::available_processors() {
 }
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { worker(); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { worker(); });
+  } catch (const std::system_error&) {
+    // The system gives no more: those that there are do the work.
+  }
 }
 
 ThreadPool::~ThreadPool() {

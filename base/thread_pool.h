@@ -13,8 +13,8 @@ namespace argon {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling thread; values below 1 count as 1. Every thread flushes subnormals
-  // (fp_env.h).
+  // `threads` counts the calling thread; values below 1 count as 1. Where the system starts fewer, size() is
+  // what there is. Every thread flushes subnormals (fp_env.h).
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

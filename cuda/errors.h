@@ -21,8 +21,7 @@ struct DeviceMemory {
 inline std::string memory_advice(const DeviceMemory& m) {
   return mebibytes(m.free) + " of " + mebibytes(m.total) +
          " are free; --gpu-memory SIZE leaves what is beyond it to the CPU, a smaller context (-c) or "
-         "shorter "
-         "passes (--pass) need less, --backend cpu needs none";
+         "shorter passes (--pass) need less, --backend cpu needs none";
 }
 
 // An allocation of `wanted` bytes for `what` that was refused.

@@ -1,6 +1,6 @@
 // The number types that a GGUF tensor can have: their ids in the file, their names, and how many bytes a
 // block takes. One table for the reader, the writer, the kernels' dispatch and the reports. Sizes: the
-// container's published block layouts (GGUF.md for the newer ones). What a block means is in this folder's
+// container's published block layouts (docs/GGUF.md for the newer ones). What a block means is in this folder's
 // header for that type.
 #pragma once
 

@@ -301,7 +301,7 @@ Status Forward::rewind(SequenceState& state, int64_t position) {
 
 // Reads the sequence once more, looking at every layer, to say where the first non-finite value came from.
 Status Forward::not_finite(const SequenceState& state, int64_t position) {
-  std::string where = "the head";
+  std::string where = "an unknown place";
   const std::vector<int32_t> tokens(state.tokens().begin(), state.tokens().begin() + position + 1);
   auto again = SequenceState::create(c_, backend_, position + 1, state.kv_type());
   int64_t first = c_.L + 1;
@@ -310,8 +310,8 @@ Status Forward::not_finite(const SequenceState& state, int64_t position) {
   options.observe = [&](int64_t layer, const float* x, int64_t T) {
     if (layer < first && !all_finite(x, T * (layer < c_.L ? c_.CH() : c_.H))) first = layer;
   };
-  if (again.ok() && read(**again, tokens, options).ok() && first <= c_.L) {
-    where = first == 0 ? "the embedding" : "layer " + std::to_string(first - 1);
+  if (again.ok() && read(**again, tokens, options).ok()) {
+    where = first > c_.L ? "the head" : first == 0 ? "the embedding" : "layer " + std::to_string(first - 1);
   }
   return {Code::kNumeric, "the logits at position " + std::to_string(position) +
                               " are not finite; the first values that are not come from " + where +

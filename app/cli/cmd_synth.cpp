@@ -117,7 +117,9 @@ void add_synth(CLI::App& app, Chosen& chosen) {
       app.add_subcommand("synth", "Write a model of the real sizes with random weights, for measurements");
   c->add_option("OUT", o->out, "The GGUF file to write")->type_name("")->required();
   c->add_option("--layers", o->layers, "Layers")->type_name("N")->capture_default_str();
-  c->add_option("--set", o->sizes, "Another size, as E=64; the names are the model's letters (H E K F V ...)")
+  c->add_option(
+       "--set", o->sizes,
+       "Another size, as E=64; the names are the model's letters (H E K F V ...); may be given several times")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
   c->add_option("--head-rows", o->synth.head_rows,

@@ -1,4 +1,5 @@
 // The `argon` command: reads the command line and runs the command that it names.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -106,7 +107,20 @@ int main_with_errors(int argc, char** argv) {
 }  // namespace
 }  // namespace argon::cli
 
+namespace {
+
+// Descriptors 0 to 2 that were handed over closed would be given to the model file.
+void keep_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    // The wrong way round, so that reading input and writing output fail as on a closed descriptor.
+    if (fcntl(fd, F_GETFD) == -1) open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  keep_standard_descriptors();
   using argon::Code;
   using argon::Status;
   // A closed pipe and a file at its size limit are told by write().

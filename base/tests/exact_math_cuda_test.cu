@@ -1,5 +1,5 @@
-// The goldens of base/exact_math.h and correctly rounded fma on an NVIDIA GPU. Not part of the CMake build,
-// which has no CUDA yet; on a machine with a GPU:
+// The goldens of base/exact_math.h and correctly rounded fma on an NVIDIA GPU. CMake does not build it; on a
+// machine with a GPU:
 //   nvcc -std=c++17 -O2 --fmad=false --ftz=true --prec-div=true -I. -Xcompiler -mfma,-ffp-contract=off \
 //     base/tests/exact_math_cuda_test.cu -o /tmp/exact_math_cuda_test && /tmp/exact_math_cuda_test
 #include <cmath>

@@ -9,10 +9,6 @@ namespace argon::cuda {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// What this thread wrote to shared memory is seen by matrix instructions after the next barrier.
-__device__ inline void fence_for_instructions() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
 // Rows of 128 bytes from `p` on (a multiple of 1024 in eights of rows), chunk c of 16 bytes at c ^ (row & 7);
 // a block of 32 further on is 2 more, a row 8 more.
 __device__ inline uint64_t rows_of_128(const void* p) {

@@ -99,6 +99,8 @@ TEST(CudaAttentionParity, SelectionsInParts) {
   void* keys = b->queue().scratch(words * sizeof(uint32_t));
   ASSERT_NE(keys, nullptr);
   b->write(keys, pattern.data(), words * sizeof(uint32_t));
+  b->write(there.kept, pattern.data(), static_cast<size_t>(a.T * a.budget) * sizeof(int32_t));
+  b->write(there.count, pattern.data(), static_cast<size_t>(a.T) * sizeof(int32_t));
   cuda::select_by(b->queue(), there, kRows * most);
   EXPECT_EQ(results(), whole);
   std::vector<uint32_t> after(words);

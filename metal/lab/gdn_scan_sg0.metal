@@ -1,4 +1,4 @@
-// Tried and slower (docs/lab/metal-prompt.md): the scan in which only simdgroup 0 adds the q part, so that the other three
+// Tried and slower (docs/lab/metal-locality.md): the scan in which only simdgroup 0 adds the q part, so that the other three
 // skip two additions per token. The branch costs more than it saves: +1.0 to +1.4 % on an M5.
 #include <metal_stdlib>
 #pragma METAL fp contract(off)

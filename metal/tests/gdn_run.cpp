@@ -128,7 +128,6 @@ void GdnLayer::load_tokens(const GdnInputs& all, size_t first) {
 }
 
 void GdnLayer::restore_state() { state.fill(state_before_); }
-void GdnLayer::carry_history() { std::copy_n(history_out.data(), history.size(), history.data()); }
 
 Status GdnLayer::pre() {
   const Argument args[] = {qkv.argument(),         alpha.argument(),

@@ -48,9 +48,8 @@ class GdnLayer {
   Status pre();
   Status scan(const Pipeline& p);
   Status post(bool half);
-  // The state as it was before the pass; new history as the old.
+  // The state as it was before the pass.
   void restore_state();
-  void carry_history();
   // Tokens first..first+T-1 of a longer pass's inputs.
   void load_tokens(const GdnInputs& all, size_t first);
 
