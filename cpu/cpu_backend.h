@@ -18,7 +18,7 @@ std::string_view isa_name(ops::Isa isa);
 // "scalar", "avx2", ...; kBadInput with the list otherwise, kUnsupported when this machine does not have it.
 Result<ops::Isa> parse_isa(std::string_view name);
 
-class CpuBackend : public ops::Backend {
+class CpuBackend final : public ops::Backend {
  public:
   CpuBackend(int threads, ops::Isa isa) : pool_(threads), isa_(isa) {}
 

@@ -120,9 +120,9 @@ void keep_standard_descriptors() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_standard_descriptors();
   using argon::Code;
   using argon::Status;
+  keep_standard_descriptors();
   // A closed pipe and a file at its size limit are told by write().
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);

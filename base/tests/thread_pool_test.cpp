@@ -1,8 +1,12 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <fstream>
 #include <vector>
 
 namespace argon {
@@ -16,7 +20,8 @@ TEST(ThreadPool, EveryUnitRunsOnceAtAnyThreadCount) {
       for (int repeat = 0; repeat < 200; ++repeat) {
         std::vector<std::atomic<int>> hits(static_cast<size_t>(units));
         pool.run(units, 1, [&](int64_t b, int64_t e) {
-          for (int64_t i = b; i < e; ++i) hits[static_cast<size_t>(i)].fetch_add(1, std::memory_order_relaxed);
+          for (int64_t i = b; i < e; ++i)
+            hits[static_cast<size_t>(i)].fetch_add(1, std::memory_order_relaxed);
         });
         for (auto& h : hits) ASSERT_EQ(h.load(), 1);
       }
@@ -34,6 +39,27 @@ TEST(ThreadPool, JobsSeeTheResultsOfTheJobBefore) {
     a.swap(b);
   }
   for (int64_t v : a) EXPECT_EQ(v, 501);
+}
+
+// In a process of its own with room for a few stacks.
+void start_more_threads_than_there_is_room_for() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t bytes = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + (uint64_t{64} << 20);
+  const rlimit room{bytes, bytes};
+  if (setrlimit(RLIMIT_AS, &room) != 0) std::exit(3);
+  ThreadPool pool(64);
+  if (pool.size() >= 64) std::exit(4);
+  std::atomic<int64_t> sum{0};
+  pool.run(100, 1, [&](int64_t b, int64_t e) {
+    for (int64_t i = b; i < e; ++i) sum.fetch_add(i);
+  });
+  std::exit(sum.load() == 4950 ? 0 : 5);
+}
+
+TEST(ThreadPool, GoesOnWithTheThreadsThatThereAre) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(start_more_threads_than_there_is_room_for(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(ThreadPool, WorkersFlushSubnormals) {

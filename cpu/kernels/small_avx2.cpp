@@ -1,13 +1,12 @@
 // The operations that are one loop over vectors: norm of rows, gated activation, routing, combine, n-gram
 // gate and convolution.
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "cpu/kernels/quantize_avx2.h"
 #include "cpu/kernels/simd_avx2.h"
 #include "ops/moe_combine/moe_combine.h"
-#include "ops/moe_route/moe_route.h"
+#include "ops/moe_route/route_token.h"
 #include "ops/ngram_embed/ngram_embed.h"
 #include "ops/rms_norm/rms_norm.h"
 #include "ops/swiglu/swiglu.h"
@@ -33,30 +32,16 @@ void swiglu_avx2(const SwigluArgs& a, int64_t begin, int64_t end) {
 void moe_route_avx2(const MoeRouteArgs& a, int64_t begin, int64_t end) {
   for (int64_t t = begin; t < end; ++t) {
     const float* l = a.logits + t * a.E;
-    int32_t* ids = a.ids + t * a.K;
-    float* w = a.w + t * a.K;
-    int64_t kept = 0;
-    const auto insert = [&](int64_t e) {
-      int64_t at = kept;
-      while (at > 0 && l[e] > l[ids[at - 1]]) --at;
-      if (at == a.K) return;
-      kept = std::min(kept + 1, a.K);
-      for (int64_t i = kept - 1; i > at; --i) ids[i] = ids[i - 1];
-      ids[at] = static_cast<int32_t>(e);
-    };
+    RankedExperts ranked{l, a.ids + t * a.K, a.K};
     int64_t e = 0;
-    for (; e < a.K; ++e) insert(e);
+    for (; e < a.K; ++e) ranked.insert(e);
     for (; e + 8 <= a.E; e += 8) {
-      const __m256 last = _mm256_set1_ps(l[ids[a.K - 1]]);
+      const __m256 last = _mm256_set1_ps(l[ranked.ids[a.K - 1]]);
       int above = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(l + e), last, _CMP_GT_OQ));
-      for (; above != 0; above &= above - 1) insert(e + __builtin_ctz(static_cast<unsigned>(above)));
+      for (; above != 0; above &= above - 1) ranked.insert(e + __builtin_ctz(static_cast<unsigned>(above)));
     }
-    for (; e < a.E; ++e) insert(e);
-    float sum = 0.0f;
-    for (int64_t k = 0; k < a.K; ++k) w[k] = exp32(l[ids[k]] - l[ids[0]]);
-    for (int64_t k = 0; k < a.K; ++k) sum = k == 0 ? w[k] : sum + w[k];
-    for (int64_t k = 0; k < a.K; ++k) w[k] = w[k] / sum;
-    a.sg[t] = sigmoid32(a.shared[t]);
+    for (; e < a.E; ++e) ranked.insert(e);
+    weigh_experts(a, t);
   }
 }
 

@@ -236,12 +236,7 @@ std::vector<std::pair<CombSize, Absent>> cases(const Options& o) {
 }
 
 int run_cuda(const Options& o) {
-  if (o.checks) {
-    std::fprintf(stderr,
-                 "--checks is for Metal kernels, which the executor runs; for CUDA's there is "
-                 "compute-sanitizer: cuda/tools/sanitize.sh\n");
-    return 2;
-  }
+  if (o.checks) return refuse_checks_on_cuda();
 #ifdef ARGON_CUDA
   testing::CombRoute route{{}, {}, o.report};
   if (o.grvec) {

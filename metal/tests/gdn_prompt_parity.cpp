@@ -226,12 +226,7 @@ std::vector<GdnSize> sizes(const Options& o) {
 }
 
 int run_cuda(const Options& o) {
-  if (o.checks) {
-    std::fprintf(stderr,
-                 "--checks is for Metal kernels, which the executor runs; for CUDA's there is "
-                 "compute-sanitizer: cuda/tools/sanitize.sh\n");
-    return 2;
-  }
+  if (o.checks) return refuse_checks_on_cuda();
 #ifdef ARGON_CUDA
   Options options = o;
   testing::GdnRoute route{{}, {}, o.layers, o.report};

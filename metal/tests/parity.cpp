@@ -193,6 +193,13 @@ double median_ratio(const std::vector<double>& candidate, const std::vector<doub
   return summarise(r).median;
 }
 
+int refuse_checks_on_cuda() {
+  std::fprintf(stderr,
+               "--checks is for Metal kernels, which the executor runs; for CUDA's there is "
+               "compute-sanitizer: cuda/tools/sanitize.sh\n");
+  return 2;
+}
+
 std::string number(double v, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, v);

@@ -98,6 +98,9 @@ struct Samples {
 Samples summarise(std::vector<double> v);
 double median_ratio(const std::vector<double>& candidate, const std::vector<double>& baseline);
 
+// Says on standard error that --checks and --backend cuda do not go together; the exit code.
+int refuse_checks_on_cuda();
+
 std::string number(double v, int digits);
 std::string grouped_digits(uint64_t v);
 

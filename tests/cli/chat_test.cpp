@@ -66,6 +66,12 @@ TEST(Chat, SavingFailsWithoutHarm) {
   EXPECT_EQ(read_bytes(folder.file("c.json")), "before");
 }
 
+TEST(Chat, ClosedInputIsNotTheModelFile) {
+  const Ran r = run_program({"/bin/sh", "-c", "exec \"$0\" chat <&-", argon_program()});
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_EQ(r.out, "");
+}
+
 TEST(Chat, ControlCWhileWaiting) {
   Process p({argon_program(), "chat"}, Process::Io::kPipes);
   p.type("What is a glacier?\n");

@@ -1,29 +1,12 @@
-// A backend that fails during a read: the request ends with its error, and the next one finds nothing
-// missing.
+// A device that fails during a read and loses what it was asked for: the request ends with its error, and the
+// next one finds nothing missing.
 #include <cstring>
-#include <utility>
 
 #include "tests/e2e/engine.h"
+#include "tiers/tests/separate_device.h"
 
 namespace argon::testing {
 namespace {
-
-// While it fails nothing is written, as where a launch before the copy was refused; finish() tells and ends
-// it.
-class Failing : public CpuBackend {
- public:
-  Failing() : CpuBackend(wanted_threads(), wanted_isa()) {}
-  void fail() { fails_ = true; }
-  void write(void* to, const void* from_host, size_t bytes) override {
-    if (!fails_) CpuBackend::write(to, from_host, bytes);
-  }
-  Status finish() override {
-    return std::exchange(fails_, false) ? Status(Code::kInternal, "refused") : Status();
-  }
-
- private:
-  bool fails_ = false;
-};
 
 constexpr int64_t kPass = 64, kContext = 256;
 constexpr ops::KvType kKv = ops::KvType::kF16;
@@ -31,7 +14,7 @@ const std::vector<int32_t> kIds = {1, 2, 3, 4, 5, 6, 7};
 
 TEST(FailedRead, TheNextReadIsWhole) {
   const std::string path = fixture_path("tiny-random-Q8_0.gguf");
-  Failing backend;
+  SeparateDevice backend(wanted_threads());
   const auto model = must(Model::load(path, backend));
   const auto forward = must(Forward::create(model->config(), model->weights(), backend, kPass, kContext));
   const auto state = must(SequenceState::create(model->config(), backend, kContext, kKv));
@@ -39,8 +22,11 @@ TEST(FailedRead, TheNextReadIsWhole) {
   ReadOptions options;
   options.logits = LogitsFor::kAll;
   options.out = logits.data();
-  backend.fail();
-  const Status s = forward->read(*state, kIds, options);
+  backend.set_fault(internal_error("refused"));
+  // Nothing is read back, so nothing of it has happened when finish() loses it.
+  ReadOptions no_logits;
+  no_logits.logits = LogitsFor::kNone;
+  const Status s = forward->read(*state, kIds, no_logits);
   EXPECT_EQ(s.message(), "refused");
   EXPECT_EQ(state->position(), 0);
   ASSERT_TRUE(forward->read(*state, kIds, options).ok());
@@ -50,9 +36,9 @@ TEST(FailedRead, TheNextReadIsWhole) {
 }
 
 TEST(FailedRead, WhatIsMissingFromTheBeginningIsSaidThen) {
-  Failing backend;
+  SeparateDevice backend(wanted_threads());
   const auto model = must(Model::load(fixture_path("tiny-random-Q8_0.gguf"), backend));
-  backend.fail();
+  backend.set_fault(internal_error("refused"));
   const auto forward = Forward::create(model->config(), model->weights(), backend, kPass, kContext);
   ASSERT_FALSE(forward.ok());
   EXPECT_EQ(forward.status().message(), "refused");
