@@ -57,6 +57,8 @@ constexpr Number kPleNumbers[] = {
     {"embedding_length_per_layer_input", &ModelConfig::W, 1, 1 << 16},
 };
 
+constexpr SizeRange kVocabularyRange{1, int64_t{1} << 24}, kBlockRange{1, 1024}, kDraftRange{0, 8};
+
 // Keys that rules below read, or that are known and say nothing the engine needs.
 constexpr std::string_view kOtherKnownKeys[] = {
     "feed_forward_length",  // the width of dense feed-forward layers, of which this architecture has none
@@ -137,7 +139,8 @@ class ConfigReader {
 
   Status read_draft() {
     if (!has("nextn_predict_layers")) return {};
-    ARGON_RETURN_IF_ERROR(integer("nextn_predict_layers", 0, 8, &c_.draft_blocks));
+    ARGON_RETURN_IF_ERROR(
+        integer("nextn_predict_layers", kDraftRange.least, kDraftRange.most, &c_.draft_blocks));
     if (c_.draft_blocks >= c_.L) {
       return bad(fmt::format(
           "key '{0}nextn_predict_layers' is {1}, wanted less than '{0}block_count' = {2}, which counts "
@@ -203,9 +206,9 @@ class ConfigReader {
     ARGON_RETURN_IF_ERROR(check_array(kKey, blocks, blocks));
     ARGON_ASSIGN_OR_RETURN(const std::vector<int64_t> ratios, file_.get_i64s(full(kKey)));
     c_.r = ratios[static_cast<size_t>(c_.interval - 1)];
-    if (c_.r < 1 || c_.r > 1024) {
-      return bad(fmt::format("key '{}{}' is {} at attention layer {}, wanted a block size of 1 to 1024",
-                             kPrefix, kKey, c_.r, c_.interval - 1));
+    if (c_.r < kBlockRange.least || c_.r > kBlockRange.most) {
+      return bad(fmt::format("key '{}{}' is {} at attention layer {}, wanted a block size of {} to {}",
+                             kPrefix, kKey, c_.r, c_.interval - 1, kBlockRange.least, kBlockRange.most));
     }
     for (size_t l = 0; l < ratios.size(); ++l) {
       const bool draft = l >= static_cast<size_t>(c_.L);
@@ -279,7 +282,7 @@ class ConfigReader {
   }
 
   Status read_vocabulary() {
-    constexpr int64_t kMost = int64_t{1} << 24;
+    constexpr int64_t kMost = kVocabularyRange.most;
     const GgufValue* tokens = file_.find("tokenizer.ggml.tokens");
     const GgufTensor* embed = file_.find_tensor("token_embd.weight");
     if (has("vocab_size")) {
@@ -398,6 +401,19 @@ Result<ModelConfig> ModelConfig::read(const GgufFile& file) {
   ModelConfig config;
   ARGON_RETURN_IF_ERROR(ConfigReader(file, &config).read());
   return config;
+}
+
+SizeRange size_range(int64_t ModelConfig::*size) {
+  if (size == &ModelConfig::V) return kVocabularyRange;
+  if (size == &ModelConfig::r) return kBlockRange;
+  if (size == &ModelConfig::draft_blocks) return kDraftRange;
+  for (const Number& n : kNumbers) {
+    if (n.field == size) return {n.least, n.most};
+  }
+  for (const Number& n : kPleNumbers) {
+    if (n.field == size) return {n.least, n.most};
+  }
+  return {-1, 1023};  // ple_layer; -1: no n-gram module
 }
 
 StateBytes state_bytes(const ModelConfig& c, uint64_t tokens, ops::KvType type) {

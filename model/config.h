@@ -69,6 +69,12 @@ struct ModelConfig {
   static Result<ModelConfig> read(const GgufFile& file);
 };
 
+// What ModelConfig::read takes for a size that a file or a user may set (rules between sizes come on top).
+struct SizeRange {
+  int64_t least, most;
+};
+SizeRange size_range(int64_t ModelConfig::*size);
+
 // What one sequence of `tokens` tokens keeps (MODEL.md "Sequence state, complete"), in bytes.
 struct StateBytes {
   uint64_t kv = 0;            // attention keys and values, grows with tokens

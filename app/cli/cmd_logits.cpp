@@ -1,6 +1,7 @@
 // argon logits: the logits of every token of a sequence, to a file, and the SHA-256 of its bytes.
 #include <fmt/format.h>
 #include <openssl/evp.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -54,9 +55,19 @@ class Sha256 {
   bool ok_ = false;
 };
 
+// The output may not be one of the files that the command reads.
+Status check_apart(const std::string& out, const std::string& input, const char* option) {
+  struct stat a, b;
+  if (::stat(out.c_str(), &a) != 0 || ::stat(input.c_str(), &b) != 0 || !S_ISREG(a.st_mode)) return {};
+  if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) return {};
+  return bad_input(fmt::format("-o is {}, which {} reads: wanted another file", out, option));
+}
+
 Status run(const Options& o) {
   ARGON_RETURN_IF_ERROR(check(o.engine));
   ARGON_ASSIGN_OR_RETURN(const std::string text, read_file(o.tokens, "--tokens", kMaxIdsBytes));
+  ARGON_RETURN_IF_ERROR(check_apart(o.out, o.tokens, "--tokens"));
+  if (!o.engine.bundled()) ARGON_RETURN_IF_ERROR(check_apart(o.out, o.engine.model, "-m"));
   catch_interrupts();
   ARGON_ASSIGN_OR_RETURN(const auto engine, load_engine(o.engine));
   const ModelConfig& c = engine->model->config();
@@ -76,6 +87,7 @@ Status run(const Options& o) {
                          Forward::create(c, engine->model->weights(), *engine->backend, pass, T,
                                          SequenceState::bytes(c, T, o.engine.kv_type())));
   ARGON_ASSIGN_OR_RETURN(const auto state, SequenceState::create(c, *engine->backend, T, o.engine.kv_type()));
+  catch_termination();  // a temporary file is there from here on
   ARGON_ASSIGN_OR_RETURN(const auto file, OutputFile::create(o.out));
 
   std::vector<float> logits(static_cast<size_t>(pass * c.V));

@@ -77,6 +77,8 @@ Status set_size(const std::string& text, ModelConfig& config) {
     const char* end = text.data() + text.size();
     const auto [p, e] = std::from_chars(text.data() + equals + 1, end, value);
     if (e != std::errc() || p != end) break;
+    const SizeRange range = size_range(s.member);
+    ARGON_RETURN_IF_ERROR(check_range(fmt::format("--set {}", name).c_str(), value, range.least, range.most));
     config.*s.member = value;
     // The sections split rot/2 for images; of other sizes there are none.
     if (name == "rot") config.rope_sections.clear();

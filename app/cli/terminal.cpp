@@ -73,11 +73,24 @@ void ProgressBar::clear() {
   shown_ = false;
 }
 
-void catch_interrupts() {
+namespace {
+
+void catch_signal(int signal) {
   struct sigaction a = {};
   a.sa_handler = on_interrupt;
   a.sa_flags = static_cast<int>(SA_RESETHAND);  // and no SA_RESTART: waiting for input ends, too
-  sigaction(SIGINT, &a, nullptr);
+  sigaction(signal, &a, nullptr);
+}
+
+}  // namespace
+
+void catch_interrupts() { catch_signal(SIGINT); }
+
+void catch_termination() {
+  catch_signal(SIGTERM);
+  struct sigaction now = {};
+  sigaction(SIGHUP, nullptr, &now);
+  if (now.sa_handler != SIG_IGN) catch_signal(SIGHUP);  // nohup
 }
 
 bool interrupted() { return interrupt_flag.load(std::memory_order_relaxed); }

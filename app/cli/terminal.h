@@ -49,6 +49,8 @@ class ProgressBar {
 
 // From here on Ctrl-C sets a flag; pressed again before the flag is taken back, it ends the process.
 void catch_interrupts();
+// Likewise SIGTERM and, where it is not ignored, SIGHUP: for commands that would leave something unfinished.
+void catch_termination();
 bool interrupted();
 void clear_interrupt();
 

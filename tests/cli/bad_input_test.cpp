@@ -196,6 +196,14 @@ TEST(BadInput, PlacesToWrite) {
   TemporaryFolder folder;
   expect_refused({"logits", "--tokens", "-", "-o", folder.path()}, "directory", "1 2");
   expect_refused({"logits", "--tokens", "-", "-o", folder.file("none/o")}, "No such file", "1 2");
+  const TemporaryFolder inputs;
+  const std::string ids = inputs.write("ids", "1 2");
+  expect_refused({"logits", "--tokens", ids, "-o", ids}, "which --tokens reads");
+  const std::string model = inputs.write("model.gguf", "GGUF");
+  expect_refused({"logits", "-m", model, "--tokens", ids, "-o", inputs.path() + "/./model.gguf"},
+                 "which -m reads");
+  EXPECT_EQ(read_bytes(ids), "1 2");
+  EXPECT_EQ(read_bytes(model), "GGUF");
   const Ran r = synth(folder.file("none/o.gguf"), {});
   EXPECT_EQ(r.exit_code, 2);
   EXPECT_NE(r.err.find("none/o.gguf"), std::string::npos) << r.err;
@@ -210,6 +218,12 @@ TEST(BadInput, Synth) {
   expect_refused({"synth", out, "--down", "Q9"}, "--down is 'Q9'");
   expect_refused({"synth", out, "--layers", "0"}, "--layers is 0");
   expect_refused({"synth", out, "--set", "E=4"}, "expert");
+  // Sizes that nothing could be made of, or that do not fit the file's numbers.
+  expect_refused({"synth", out, "--set", "interval=0"}, "--set interval is 0: wanted");
+  expect_refused({"synth", out, "--set", "draft_blocks=9"}, "--set draft_blocks is 9: wanted");
+  expect_refused({"synth", out, "--set", "V=16777217"}, "--set V is 16777217: wanted");
+  expect_refused({"synth", out, "--set", "H=4294967552"}, "--set H is 4294967552: wanted");
+  expect_refused({"synth", out, "--set", "ple_layer=-2"}, "--set ple_layer is -2: wanted");
   EXPECT_TRUE(folder.names().empty());
 }
 

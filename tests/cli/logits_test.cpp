@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <openssl/sha.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "tests/cli/files.h"
 #include "tests/cli/process.h"
@@ -91,6 +94,24 @@ TEST_F(LogitsCommand, LeavesNothingWhenTheDiskIsFull) {
   EXPECT_EQ(r.exit_code, 1) << r.err;
   EXPECT_EQ(r.out, "");
   EXPECT_NE(r.err.find("File too large"), std::string::npos) << r.err;
+  EXPECT_EQ(read_bytes(out), "before");
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"kept.f32"});
+}
+
+TEST_F(LogitsCommand, LeavesNothingWhenItIsTerminated) {
+  const std::string out = folder_.write("kept.f32", "before");
+  std::string ids;
+  for (int i = 0; i < 20000; ++i) ids += "7 ";
+  Process p({argon_program(), "logits", "-m", fixture_path("tiny-random-F32.gguf"), "--tokens", "-", "-o",
+             out, "--pass", "16", "-c", "20000"},
+            Process::Io::kPipes);
+  p.type(ids);
+  p.close_input();
+  // The temporary file beside it shows that it is at work.
+  for (int i = 0; i < 12000 && folder_.names().size() < 2; ++i) ::usleep(10000);
+  ASSERT_EQ(folder_.names().size(), 2u);
+  p.signal(SIGTERM);
+  EXPECT_NE(p.finish().exit_code, 0);
   EXPECT_EQ(read_bytes(out), "before");
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"kept.f32"});
 }
