@@ -195,12 +195,14 @@ __device__ void help(Shared<kTile>& s, const ops::GdnScanArgs& a, const Place& p
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+// x[i] .. x[i + 3].
+__device__ inline void load_quarter(float (&x)[kPart], const uint8_t* from, int i) {
+  const float4 y = *reinterpret_cast<const float4*>(from + i * 4);
+  x[i] = y.x, x[i + 1] = y.y, x[i + 2] = y.z, x[i + 3] = y.w;
+}
 __device__ inline void load_row(float (&x)[kPart], const uint8_t* from) {
 #pragma unroll
-  for (int i = 0; i < kPart; i += 4) {
-    const float4 y = *reinterpret_cast<const float4*>(from + i * 4);
-    x[i] = y.x, x[i + 1] = y.y, x[i + 2] = y.z, x[i + 3] = y.w;
-  }
+  for (int i = 0; i < kPart; i += 4) load_quarter(x, from, i);
 }
 
 // What a lane keeps from token to token: its state, and of the token that comes next the part of k.S, q,
@@ -211,16 +213,17 @@ struct Lane {
   int part, own, row;  // its column in the block; its part's bytes in a row of k
   int zero;            // 0, which the compiler does not know
 
-  // All but k of a token.
-  __device__ inline void load(const uint8_t* slot) {
-    load_row(q, slot + kQ + row);
+  __device__ inline void load_gates(const uint8_t* slot) {
     const float4 x = *reinterpret_cast<const float4*>(slot + kGates);
-    const float4 y = *reinterpret_cast<const float4*>(slot + kV + own * 16);
-    decay[0] = x.x, beta[0] = x.y, decay[1] = x.z, beta[1] = x.w, v[0] = y.x, v[1] = y.y, v[2] = y.z;
+    decay[0] = x.x, beta[0] = x.y, decay[1] = x.z, beta[1] = x.w;
     if constexpr (kHeads == 3) {
       const float2 z = *reinterpret_cast<const float2*>(slot + kGates + 16);
       decay[2] = z.x, beta[2] = z.y;
     }
+  }
+  __device__ inline void load_values(const uint8_t* slot) {
+    const float4 y = *reinterpret_cast<const float4*>(slot + kV + own * 16);
+    v[0] = y.x, v[1] = y.y, v[2] = y.z;
   }
 };
 
@@ -244,15 +247,19 @@ __device__ inline float pick(float a, float b, int second) {
 
 // One token, whose k.S is under way in l.pk and whose k is at hand; `slot` holds the token after it, whose k
 // goes to `next`. The q products are tied in between the shuffles: left to itself the compiler puts them
-// elsewhere and the warp waits. Where the ties and loads stand and the order of the updates were searched
-// for: counted in the compiled loop, that is worth 30 of 350 cycles, all of it register ports.
+// elsewhere and the warp waits.
 template <int kHeads>
 __device__ inline void scan_token(Lane<kHeads>& l, const float (&k)[kPart], float (&next)[kPart],
                                   const uint8_t* slot, uint8_t* kept) {
+  // Where things stand, as found by timing four thousand orders on an H200 (docs/lab/cuda-gdn.md): they
+  // decide which registers ptxas takes and so how often a fma waits for its operands. Rows are those of the
+  // update; -1 is before it.
+  constexpr int kCut[4] = {0, 2, 14, 16};  // rows of q.S behind each shuffle
+  constexpr int kLoadK[4] = {-1, -1, 3, 3}, kLoadQ[4] = {10, 10, 12, 15};
+  constexpr int kLoadGates = -1, kLoadValues = 15, kKeep = 2;
   float pq[kHeads], d[kHeads];
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) pq[h] = 0.0f;
-  constexpr int kCut[4] = {0, 6, 15, 16};
 #pragma unroll
   for (int level = 0; level < 3; ++level) {
     const int mask = level == 0 ? 4 : tie(4 << level, pq, l.zero);
@@ -262,10 +269,9 @@ __device__ inline void scan_token(Lane<kHeads>& l, const float (&k)[kPart], floa
     for (int i = 0; i < kPart; ++i) {
       if (i < kCut[level] || i >= kCut[level + 1]) continue;
 #pragma unroll
-      for (int h = 0; h < kHeads; ++h) {
-        pq[h] = __fmaf_rn(l.q[i], l.S[h][i], pq[h]);
-        l.S[h][i] = l.decay[h] * l.S[h][i];
-      }
+      for (int h = 0; h < kHeads; ++h) pq[h] = __fmaf_rn(l.q[i], l.S[h][i], pq[h]);
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) l.S[h][i] = l.decay[h] * l.S[h][i];
     }
   }
 #pragma unroll
@@ -276,22 +282,35 @@ __device__ inline void scan_token(Lane<kHeads>& l, const float (&k)[kPart], floa
   float own = d[0];
 #pragma unroll
   for (int h = 1; h < kHeads; ++h) own = pick(own, d[h], l.part >= h);
-  *reinterpret_cast<float4*>(kept) = {pq[0], kHeads > 1 ? pq[min(1, kHeads - 1)] : 0.0f,
-                                      kHeads > 2 ? pq[kHeads - 1] : 0.0f, own};
-  load_row(next, slot + l.row);
+  const auto after = [&](int row) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (kLoadK[j] == row) load_quarter(next, slot + l.row, 4 * j);
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (kLoadQ[j] == row) load_quarter(l.q, slot + kQ + l.row, 4 * j);
+    }
+    if (kLoadGates == row) l.load_gates(slot);
+    if (kLoadValues == row) l.load_values(slot);
+    if (kKeep != row) return;
+    *reinterpret_cast<float4*>(kept) = {pq[0], kHeads > 1 ? pq[min(1, kHeads - 1)] : 0.0f,
+                                        kHeads > 2 ? pq[kHeads - 1] : 0.0f, own};
+  };
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) l.pk[h] = 0.0f;
+  after(-1);
 #pragma unroll
   for (int i = 0; i < kPart; ++i) {
 #pragma unroll
     for (int j = 0; j < kHeads; ++j) {
-      const int h = i % 2 != 0 ? kHeads - 1 - j : j;
+      const int h = (i + j) % kHeads;
       l.S[h][i] = __fmaf_rn(k[i], d[h], l.S[h][i]);
     }
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) l.pk[h] = __fmaf_rn(next[i], l.S[h][i], l.pk[h]);
+    after(i);
   }
-  l.load(slot);
 }
 
 // blockIdx.x: columns of a head; blockIdx.y: first value head; its key head is head % hk.
@@ -322,7 +341,9 @@ __global__ void __launch_bounds__(kWarps * 32 + kHelpers, 1) gdn_scan_128(ops::G
   uint8_t* const first_kept = reinterpret_cast<uint8_t*>(&s.kept[0][0].lanes[warp][lane]);
   sync_all();
   load_row(k, slots + l.row);
-  l.load(slots);
+  load_row(l.q, slots + kQ + l.row);
+  l.load_gates(slots);
+  l.load_values(slots);
 #pragma unroll
   for (int i = 0; i < kPart; ++i) {
 #pragma unroll
