@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -37,6 +38,14 @@ def arguments():
     a.warm_up = a.prompt if a.warm_up is None else min(a.warm_up, a.prompt)
     if min(a.threads, a.prompt, a.steps, a.repeat, a.warm_up) < 1:
         p.error("--threads, --prompt, --steps, --repeat and --warm-up are at least 1")
+    # Before minutes of measuring.
+    if shutil.which(a.argon) is None:
+        p.error(f"{a.argon} is not a program: build it (make), or name it with --argon")
+    if a.json:
+        try:
+            open(a.json, "a").close()
+        except OSError as e:
+            p.error(f"--json {a.json}: {e.strerror}: wanted a file that can be written")
     return a
 
 

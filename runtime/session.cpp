@@ -91,6 +91,7 @@ Status Session::read_prompt(std::span<const int32_t> prompt, NextToken& next, Ge
 Result<Generated> Session::generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                                     const Text& text, const std::function<bool(int64_t, int64_t)>& progress) {
   ARGON_RETURN_IF_ERROR(ops::check(options.sampling));
+  ARGON_RETURN_IF_ERROR(model_.file().still_whole());
   Generated g;
   auto start = std::chrono::steady_clock::now();
   NextToken next;

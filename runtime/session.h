@@ -46,7 +46,8 @@ class Session {
   // Reads the prompt (the whole sequence from its beginning; an equal beginning already held is not read
   // again), then generates. `text` receives the answer in pieces of whole UTF-8 characters and returns false
   // to stop (it is called for every token, with an empty piece where nothing can be shown yet); `progress` as
-  // in ReadOptions. kBadInput for an empty or too long prompt; kCancelled when stopped while reading.
+  // in ReadOptions. kBadInput for an empty or too long prompt and when the model file was changed while in
+  // use; kCancelled when stopped while reading.
   using Text = std::function<bool(std::string_view)>;
   Result<Generated> generate(std::span<const int32_t> prompt, const GenerateOptions& options,
                              const Text& text,

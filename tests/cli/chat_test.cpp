@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/files.h"
@@ -70,6 +71,22 @@ TEST(Chat, ClosedInputIsNotTheModelFile) {
   const Ran r = run_program({"/bin/sh", "-c", "exec \"$0\" chat <&-", argon_program()});
   EXPECT_EQ(r.exit_code, 0) << r.err;
   EXPECT_EQ(r.out, "");
+}
+
+TEST(Chat, AModelFileThatChangedIsFoundBetweenAnswers) {
+  TemporaryFolder folder;
+  const std::string model = folder.file("m.gguf");
+  write_changed_model(model, {});
+  Process p({argon_program(), "chat", "-m", model}, Process::Io::kPipes);
+  p.type("What is a glacier?\n");
+  ASSERT_TRUE(p.wait_for_err("| stop"));
+  std::filesystem::resize_file(model, std::filesystem::file_size(model) - 4096);
+  p.type("What is a river?\n");
+  p.close_input();
+  const Ran r = p.finish();
+  EXPECT_EQ(r.exit_code, 2) << r.err;
+  EXPECT_EQ(r.out, std::string(kGlacier) + "\n");
+  EXPECT_NE(r.err.find("was changed while in use"), std::string::npos) << r.err;
 }
 
 TEST(Chat, ControlCWhileWaiting) {
